@@ -1,0 +1,1 @@
+"""Configuration: frozen pydantic values (`models`, `metadata`, `durations`) and, apart from them, loading (`load`)."""

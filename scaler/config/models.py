@@ -1,0 +1,103 @@
+"""Frozen values that steer the decision. Parsed once, at the edge; the core reads them as they are.
+
+The configuration file of a process (addresses, sources, stores) is in `process.py`, trigger metadata in `metadata.py`.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class Mode(StrEnum):
+    """How far Headway's word goes for a workload."""
+
+    OBSERVE = "observe"  # recommends and exports only
+    REACTIVE = "reactive"  # no forecast acts
+    ADVISORY = "advisory"  # KEDA is told the reactive value, the forecast is exported
+    AUTO = "auto"
+
+
+class Unit(StrEnum):
+    """The work unit that demand and capacity are counted in."""
+
+    REQUESTS = "requests"
+    PROMPT_TOKENS = "promptTokens"
+    OUTPUT_TOKENS = "outputTokens"
+
+
+class SloMetric(StrEnum):
+    """What the SLO bounds."""
+
+    QUEUE_TIME = "queueTime"
+    TTFT = "ttft"
+
+
+class Frozen(BaseModel):
+    """Base of all configuration values: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class RateLimit(Frozen):
+    """How far a target may move within a period, from what it was at its start; the larger allowance counts.
+
+    None for both allowances means no limit in that direction.
+    """
+
+    up_replicas: Annotated[int, Field(ge=1)] | None = None
+    up_share: Annotated[float, Field(gt=0)] | None = None
+    down_replicas: Annotated[int, Field(ge=1)] | None = 1
+    down_share: Annotated[float, Field(gt=0, le=1)] | None = 0.5
+    period_s: PositiveSeconds = 60.0
+
+
+class DecisionSettings(Frozen):
+    """The platform's settings of the decision, the same for all workloads unless a workload says otherwise."""
+
+    utilisation_target: Annotated[float, Field(ge=0.05, le=1)] = 0.85
+    hold_s: Annotated[float, Field(ge=0)] = 300.0  # a scale-down waits until the maximum of this window has fallen
+    rate_window_s: PositiveSeconds = 60.0  # what demand and completion rates are measured over
+    stale_after_s: PositiveSeconds = 90.0  # an older sample is not evidence; six scrapes at 15 s
+    frozen_after_s: PositiveSeconds = 60.0  # a gauge that claims work this long without any counter moving
+    gpu_busy_above: Share = 0.2  # GPU activity above this vetoes a scale-down of an engine that says idle
+    gpu_idle_below: Share = 0.05
+    silent_hold_share: Annotated[float, Field(ge=0, le=1)] = 0.1  # more silent replicas than this hold a scale-down
+    level_step_max: Annotated[float, Field(gt=1)] = 2.0  # a saturation level may at most double the replicas at once
+    default_lead_time_s: PositiveSeconds = 300.0
+    control_delays_s: Annotated[float, Field(ge=0)] = 90.0  # scrape + rate window + tick + KEDA and HPA period
+    evidence_ttl_s: PositiveSeconds = 900.0  # without evidence for this long KEDA gets an error, and holds
+    rate: RateLimit = RateLimit()
+
+
+class WorkloadSettings(Frozen):
+    """What is set for one workload. None means: use the platform's default, or what is measured."""
+
+    namespace: str
+    name: str
+    engine: str = "vllm"
+    unit: Unit = Unit.REQUESTS
+    slo_s: PositiveSeconds = 1.0
+    slo_metric: SloMetric = SloMetric.QUEUE_TIME
+    objective: Annotated[float, Field(ge=0.5, le=0.99999)] = 0.99
+    slots_per_replica: Annotated[int, Field(ge=1)] | None = None
+    active_ratio_target: Annotated[float, Field(ge=0.05, le=1)] | None = None
+    kv_target: Annotated[float, Field(ge=0.05, le=1)] = 0.8
+    capacity_per_replica: Annotated[float, Field(gt=0)] | None = None  # work units per second
+    gpus_per_replica: Annotated[float, Field(gt=0)] = 1.0
+    lead_time_s: PositiveSeconds | None = None
+    mode: Mode = Mode.AUTO
+    min_replicas: Annotated[int, Field(ge=0)] = 1
+    max_replicas: Annotated[int, Field(ge=1)] = 100
+    source: str | None = None
+    timezone: str = "UTC"
+
+
+class Policy(Frozen):
+    """Everything that steers `step`: the platform's settings and the workloads' own."""
+
+    decision: DecisionSettings = DecisionSettings()
+    workloads: tuple[WorkloadSettings, ...] = ()

@@ -1,0 +1,164 @@
+"""What the decision needs of the world, as protocols. Adapters implement them; the runtime and the demo use them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from scaler.config.models import WorkloadSettings
+from scaler.core.observation import Observation, ReplicaCounts
+from scaler.core.published import Heartbeat, PublishedPlan, StoredPlan
+from scaler.core.state import EngineState
+from scaler.core.values import Reason, WorkloadId
+
+
+class SourceError(Exception):
+    """A metrics source could not answer. The reason travels into every reading that depended on it."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class StoreError(Exception):
+    """A plan or state store could not be read or written; the previous content still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample of one series, as a source returned it: nothing is filtered yet, the value may be NaN."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    at_s: float  # when it was scraped, Unix seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """Which series to fetch: exact metric names, in the namespaces given (empty: those the source is limited to)."""
+
+    names: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBatch:
+    """The answer of a source. `partial` holds its own warnings that something is missing from it; empty if complete."""
+
+    samples: tuple[Sample, ...]
+    partial: tuple[str, ...] = ()
+
+
+class Clock(Protocol):
+    """The only way to ask for the time. Seconds may run faster than the wall's (a rehearsal); waiting follows."""
+
+    def now_s(self) -> float:
+        """Return Unix time in seconds."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Return seconds from some fixed point; never goes back."""
+        ...
+
+    def from_wall(self, wall_s: float) -> float:
+        """Return this clock's time for a wall-clock Unix time (a time stamp that somebody else made)."""
+        ...
+
+    def wall_duration(self, duration_s: float) -> float:
+        """Return how long `duration_s` of this clock lasts on the wall."""
+        ...
+
+
+class MetricsSource(Protocol):
+    """Current samples of named series: Prometheus, direct scraping, or a recorded file."""
+
+    async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
+        """Return the newest sample of each series; SourceError when it cannot. Never raises anything else."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadView:
+    """A workload's replicas as the cluster knows them. `pods` are the live, ready ones."""
+
+    counts: ReplicaCounts
+    pods: tuple[str, ...]
+    rollout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The cluster view at a time."""
+
+    at_s: float
+    workloads: Mapping[WorkloadId, WorkloadView]
+
+
+class ClusterView(Protocol):
+    """Which replicas exist, and in which state."""
+
+    async def snapshot(self) -> ClusterSnapshot:
+        """Return the newest view; SourceError when there is none."""
+        ...
+
+
+class Observer(Protocol):
+    """Gathers one tick's observation. Every failure becomes a Missing with a reason; it raises nothing."""
+
+    async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
+        """Return what is seen of the workloads."""
+        ...
+
+
+class PlanStore(Protocol):
+    """Where a controller leaves the plan for the scalers."""
+
+    async def publish(self, plan: PublishedPlan, heartbeat: Heartbeat) -> None:
+        """Replace plan and heartbeat, atomically for a reader; StoreError when it cannot."""
+        ...
+
+    async def beat(self, heartbeat: Heartbeat) -> None:
+        """Replace the heartbeat only; StoreError when it cannot."""
+        ...
+
+    async def load(self) -> StoredPlan | None:
+        """Return what is stored; None when there has never been a plan; StoreError when it cannot tell."""
+        ...
+
+    async def load_if_changed(self, seen: object) -> tuple[object, StoredPlan | None]:
+        """Like `load`, but cheap while nothing changed.
+
+        `seen` is the token of the previous call (None at first). Returns a new token and what is stored, or the same
+        token (`is seen`) and None when nothing has changed.
+        """
+        ...
+
+
+class StateStore(Protocol):
+    """The controller's own checkpoint. Loading it, or starting empty, are the only ways to start."""
+
+    def load(self) -> EngineState:
+        """Return the checkpointed state, or the empty one when there is none or it cannot be used."""
+        ...
+
+    def save(self, state: EngineState) -> None:
+        """Replace the checkpoint atomically; StoreError when it cannot."""
+        ...
+
+
+class Leadership(Protocol):
+    """Whether this controller may publish, and in which epoch."""
+
+    @property
+    def epoch(self) -> int:
+        """The Lease's transition count."""
+        ...
+
+    @property
+    def leading(self) -> bool:
+        """Return whether this controller may publish."""
+        ...

@@ -1,0 +1,1 @@
+"""Recorded traffic in and out of files."""
