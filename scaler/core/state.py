@@ -4,7 +4,7 @@ Everything is a plain number, tuple or None, so that a checkpoint is JSON and a 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from scaler.core.values import WorkloadId
@@ -35,6 +35,18 @@ class EngineState:
     def empty(cls) -> "EngineState":
         """Return the state to start with where there is no checkpoint."""
         return cls({})
+
+
+def resumed(state: EngineState, now_s: float) -> EngineState:
+    """Return a loaded checkpoint as the state to start with: what was learned stays, what was in force does not.
+
+    The time away is not known, so the target is taken anew (the published one, else the scale target's) and scale-
+    downs wait until the windows have filled.
+    """
+    workloads = {
+        key: replace(item, first_seen_s=now_s, target=None, targets=()) for key, item in state.workloads.items()
+    }
+    return EngineState(workloads)
 
 
 def state_to_json(state: EngineState) -> dict[str, Any]:

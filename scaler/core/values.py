@@ -25,8 +25,13 @@ class Reason(StrEnum):
     NO_COMPLETIONS = "no_completions"  # waiting / completion rate has no value
     NO_REPLICAS = "no_replicas"  # nothing is ready, so nothing can report
     UNCORROBORATED = "uncorroborated"  # known, but not to be acted on alone
-    SILENT = "silent"  # every ready replica is silent, frozen or stalled
+    SILENT = "silent"  # a ready replica says nothing
+    STALE = "stale"  # seen, too long ago
+    FROZEN = "frozen"  # claims work while nothing moves
+    STALLED = "stalled"  # requests wait, nothing runs, the GPU is idle
+    DISPUTED = "disputed"  # says idle while its GPU is busy or out of sight
     VIEW_UNAVAILABLE = "view_unavailable"  # the cluster view has no answer about this workload
+    OBSERVE_MODE = "observe_mode"  # Headway recommends and exports only
     NOT_OBSERVED = "not_observed"  # the workload was not in this observation at all
 
 

@@ -1,0 +1,124 @@
+"""Demand (work arriving now, before any queue), capacity (what a replica sustains inside its SLO) and lead time."""
+
+from dataclasses import dataclass
+
+from scaler.config.models import DecisionSettings, Unit, WorkloadSettings
+from scaler.core.observation import QueueReading
+from scaler.core.pool import Pool, Pooled
+from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
+
+History = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Demand in work units per second, as it may scale up and as it may scale down, and the history it used."""
+
+    up: Reading
+    down: Reading
+    in_system: History
+
+
+def capacity_of(settings: WorkloadSettings) -> Reading:
+    """Return the work units per second that one replica sustains inside its SLO, as configured."""
+    capacity = settings.capacity_per_replica
+    return Missing(Reason.NOT_CONFIGURED) if capacity is None else Known(capacity)
+
+
+def lead_time_s(settings: WorkloadSettings, decision: DecisionSettings) -> float:
+    """Return the seconds from a change in demand to a replica that serves it: cold start plus control delays."""
+    cold_start = decision.default_lead_time_s if settings.lead_time_s is None else settings.lead_time_s
+    return cold_start + decision.control_delays_s
+
+
+def demand_of_queue(queue: QueueReading) -> Demand:
+    """Return what is published to a queue per second. The broker sees it at zero replicas too."""
+    return Demand(queue.arrivals_rps, queue.arrivals_rps, ())
+
+
+def demand_of_pool(
+    pool: Pool, history: History, settings: WorkloadSettings, decision: DecisionSettings, now_s: float
+) -> Demand:
+    """Return completions plus the change of what is in the system plus rejections, in the workload's work unit.
+
+    Flow balance: arrivals = departures + growth. The growth is taken over the rate window, and only between ticks at
+    which every replica was believed; without it the sum is a lower bound, which may scale up and not down. A negative
+    result (aborts, deleted pods) is Missing.
+    """
+    in_system = _extended(history, pool, decision.rate_window_s, now_s)
+    growth = _growth_rps(in_system, decision.rate_window_s, now_s)
+    per_request = units_per_request(pool, settings.unit)
+    share, at_target = decision.silent_hold_share, _at_target_rps(settings, decision, per_request)
+    rejections = pool.rejections_rps
+    up = _balance(pool.completions_rps.up(), growth, _optional(rejections, rejections.up()), whole=False)
+    down = _balance(
+        pool.completions_rps.down(at_target, hold_share=share),
+        growth,
+        _optional(rejections, rejections.down(0.0, hold_share=share)),
+        whole=True,
+    )
+    return Demand(_times(up, per_request), _times(down, per_request), in_system)
+
+
+def _at_target_rps(settings: WorkloadSettings, decision: DecisionSettings, per_request: Reading) -> float:
+    """Return the requests per second of a replica at its utilisation target: what a silent one counts as."""
+    if settings.capacity_per_replica is None or not isinstance(per_request, Known) or per_request.value <= 0:
+        return 0.0
+    return settings.capacity_per_replica * decision.utilisation_target / per_request.value
+
+
+def units_per_request(pool: Pool, unit: Unit) -> Reading:
+    """Return the work units of a recent request: 1, or tokens per completed request."""
+    if unit is Unit.REQUESTS:
+        return Known(1.0)
+    tokens = (pool.prompt_tokens_rps if unit is Unit.PROMPT_TOKENS else pool.output_tokens_rps).up()
+    completions = pool.completions_rps.up()
+    if not isinstance(tokens, Known):
+        return tokens
+    if not isinstance(completions, Known):
+        return completions
+    if completions.value <= 0:
+        return Missing(Reason.NO_COMPLETIONS)
+    return Known(tokens.value / completions.value, max(tokens.age_s, completions.age_s))
+
+
+def _extended(history: History, pool: Pool, window_s: float, now_s: float) -> History:
+    """Append what is in the system now, if every ready replica says so, and drop what is no longer needed."""
+    complete = pool.ready > 0 and pool.running.unknown == 0 and pool.waiting.unknown == 0
+    kept = list(history) + ([(now_s, pool.running.total + pool.waiting.total)] if complete else [])
+    while len(kept) > 1 and kept[1][0] <= now_s - window_s:  # keep the one entry that is at least a window old
+        del kept[0]
+    return tuple(kept)
+
+
+def _growth_rps(history: History, window_s: float, now_s: float) -> Reading:
+    """Return the growth per second of what is in the system, over the rate window or as much of it as is known."""
+    if len(history) < 2 or history[-1][0] != now_s:
+        return Missing(Reason.TOO_FEW_SAMPLES)
+    (start, before), (end, after) = history[0], history[-1]
+    if end - start > 2 * window_s:
+        return Missing(Reason.TOO_FEW_SAMPLES)
+    return Known((after - before) / (end - start))
+
+
+def _balance(completions: Reading, growth: Reading, rejections: Reading, *, whole: bool) -> Reading:
+    """Sum arrivals. `whole` asks for every part; else what completes is a lower bound while the growth is unknown."""
+    if not isinstance(completions, Known):
+        return completions
+    if not isinstance(rejections, Known):
+        return rejections
+    if not isinstance(growth, Known):
+        return growth if whole else completions
+    arrivals = completions.value + growth.value + rejections.value
+    return Missing(Reason.NEGATIVE) if arrivals < 0 else Known(arrivals, completions.age_s)
+
+
+def _optional(signal: Pooled, reading: Reading) -> Reading:
+    """Take a signal that an engine may not have as 0 where that is a property of the engine, and as a gap otherwise."""
+    return Known(0.0) if signal.absent and signal.reason in BENIGN else reading
+
+
+def _times(reading: Reading, factor: Reading) -> Reading:
+    if not isinstance(reading, Known):
+        return reading
+    return Known(reading.value * factor.value, reading.age_s) if isinstance(factor, Known) else factor

@@ -1,0 +1,162 @@
+"""How many replicas the load needs now, as absolute numbers: each need is a count of its own, and the largest wins.
+
+Absolute means that asking twice asks for the same: replicas that are on their way do not make the number grow, and the
+number grows with the pool. (AIBrix#2670 is what happens otherwise.)
+"""
+
+import math
+from dataclasses import dataclass
+
+from scaler.config.models import DecisionSettings, WorkloadSettings
+from scaler.core.demand import Demand, capacity_of, units_per_request
+from scaler.core.observation import QueueReading, ReplicaCounts
+from scaler.core.plan import Saturation
+from scaler.core.pool import Pool
+from scaler.core.saturation import utilisation_target
+from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
+
+# A wish is a count of replicas. Readings are sums of floats, so a need that is whole up to rounding is that whole
+# number.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a workload's replicas are up against, in one tick."""
+
+    pool: Pool
+    queue: QueueReading | None
+    saturation: Saturation
+    demand: Demand
+    counts: ReplicaCounts
+    drain_s: float  # within which a backlog must be gone: the lead time
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the load needs by name, for scaling up; and one number for scaling down, or why nothing may fall."""
+
+    up: dict[str, int]
+    down: int | Missing
+
+    @property
+    def largest(self) -> tuple[str, int] | None:
+        """The binding need and its count; None when nothing is known."""
+        return max(self.up.items(), key=lambda item: item[1], default=None)
+
+
+def needs_of(load: Load, settings: WorkloadSettings, decision: DecisionSettings) -> Needs:
+    """Return what the load needs. Monotone in work in flight, waiting, KV usage and demand."""
+    saturation, demand = load.saturation, load.demand
+    up = {
+        _level_name(saturation): _level(saturation.level, load.counts.ready, decision),
+        "demand": _for_demand(demand.up, settings, decision),
+        "backlog": _backlog(load, _waiting(load, for_down=False, decision=decision), demand.up, settings),
+        "work_in_queue": _wake(load),
+    }
+    known = {name: need for name, need in up.items() if isinstance(need, int)}
+    return Needs(known, _down(load, settings, decision))
+
+
+def _down(load: Load, settings: WorkloadSettings, decision: DecisionSettings) -> int | Missing:
+    """Return the largest need with every unknown at its worst; Missing where one of them has no bound."""
+    if load.queue is None and load.pool.ready == 0:
+        return Missing(Reason.NO_REPLICAS)
+    waiting = _waiting(load, for_down=True, decision=decision)
+    if not isinstance(waiting, Known):
+        return Missing(_reason_of(waiting))
+    needs = [
+        _level(load.saturation.level_down, load.counts.ready, decision),
+        _for_demand(load.demand.down, settings, decision),
+        _backlog(load, waiting, load.demand.down, settings),
+        _wake(load),
+    ]
+    known = [need for need in needs if isinstance(need, int)]
+    for need in needs:
+        if isinstance(need, Missing) and need.reason not in BENIGN and not _idle_queue(load, need):
+            return need
+    return max(known) if known else Missing(Reason.NOT_CONFIGURED)
+
+
+def _idle_queue(load: Load, need: Missing) -> bool:
+    """At zero replicas a queue has no active ratio; its demand and backlog say all there is."""
+    return load.queue is not None and load.counts.ready == 0 and need.reason is Reason.NO_CONSUMERS
+
+
+def _level_name(saturation: Saturation) -> str:
+    slots, kv = saturation.terms["slots"], saturation.terms["kv_cache"]
+    by_kv = isinstance(kv, Known) and not (isinstance(slots, Known) and slots.value >= kv.value)
+    return "level_kv_cache" if by_kv else "level_slots"
+
+
+def _level(level: Reading, ready: int, decision: DecisionSettings) -> int | Missing:
+    if not isinstance(level, Known):
+        return Missing(_reason_of(level))
+    return _whole(ready * min(level.value, decision.level_step_max))
+
+
+def _for_demand(demand: Reading, settings: WorkloadSettings, decision: DecisionSettings) -> int | Missing:
+    """Return demand / (capacity x utilisation target), so that replicas run at target and not at their limit."""
+    capacity = capacity_of(settings)
+    if not isinstance(capacity, Known):
+        return Missing(_reason_of(capacity))
+    if not isinstance(demand, Known):
+        return Missing(_reason_of(demand))
+    return _whole(demand.value / (capacity.value * utilisation_target(settings, decision)))
+
+
+def _backlog(load: Load, waiting: Reading, demand: Reading, settings: WorkloadSettings) -> int | Missing:
+    """Return what serves the demand and drains, within the drain time, the backlog that pending replicas will not take.
+
+    Zero while replicas are blocked: capacity is what is short then, and asking for more of it gives none.
+    """
+    if not isinstance(waiting, Known):
+        return Missing(_reason_of(waiting))
+    if waiting.value == 0 or load.counts.blocked:
+        return 0
+    rate = _requests_per_replica_rps(load, settings)
+    if not isinstance(rate, Known):
+        return Missing(_reason_of(rate))
+    per_request = units_per_request(load.pool, settings.unit)
+    steady = float(load.counts.ready)
+    if isinstance(demand, Known) and isinstance(per_request, Known) and per_request.value > 0:
+        steady = demand.value / per_request.value / rate.value
+    taken = load.counts.pending * (settings.slots_per_replica or 0)
+    return _whole(steady + max(0.0, waiting.value - taken) / (rate.value * load.drain_s))
+
+
+def _requests_per_replica_rps(load: Load, settings: WorkloadSettings) -> Reading:
+    """Return the requests per second of one replica: its capacity, or what it completes now, with work waiting."""
+    capacity, per_request = capacity_of(settings), units_per_request(load.pool, settings.unit)
+    if isinstance(capacity, Known) and isinstance(per_request, Known) and per_request.value > 0:
+        return Known(capacity.value / per_request.value)
+    completions = load.queue.completions_rps if load.queue else load.pool.completions_rps.up()
+    working = load.counts.ready if load.queue else load.pool.completions_rps.known
+    if not isinstance(completions, Known):
+        return completions
+    if completions.value <= 0 or working == 0:
+        return Missing(Reason.NO_COMPLETIONS)
+    return Known(completions.value / working, completions.age_s)
+
+
+def _waiting(load: Load, *, for_down: bool, decision: DecisionSettings) -> Reading:
+    if load.queue:
+        return load.queue.waiting
+    pooled = load.pool.waiting
+    return pooled.down(0.0, hold_share=decision.silent_hold_share) if for_down else pooled.up()
+
+
+def _wake(load: Load) -> int:
+    """Return 1 while a queue holds or receives work: one replica is needed, however little the work is."""
+    if load.queue is None:
+        return 0
+    signals = (load.queue.waiting, load.queue.unacked, load.queue.arrivals_rps)
+    return int(any(isinstance(s, Known) and s.value > 0 for s in signals))
+
+
+def _whole(need: float) -> int:
+    return max(0, math.ceil(need - _ROUNDING))
+
+
+def _reason_of(reading: Reading) -> Reason:
+    return reading.reason if isinstance(reading, Missing) else Reason.STALE

@@ -1,0 +1,252 @@
+"""One workload, one tick: from what was seen to what it should have, every adjustment on the trail."""
+
+from dataclasses import dataclass, field, replace
+
+from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
+from scaler.core import clamps
+from scaler.core.demand import History, capacity_of, demand_of_pool, demand_of_queue, lead_time_s
+from scaler.core.observation import ReplicaCounts, WorkloadObservation
+from scaler.core.plan import Recommendation, Saturation, Step
+from scaler.core.pool import Standing, pool_replicas
+from scaler.core.reactive import Load, Needs, needs_of
+from scaler.core.saturation import saturation_of
+from scaler.core.state import WorkloadState
+from scaler.core.values import BENIGN, Known, Missing, Reading, Reason, WorkloadId, describe
+
+
+@dataclass(slots=True)
+class Trail:
+    """The target on its way through the steps. Kept are those that changed it, and those that always speak."""
+
+    target: int
+    steps: list[Step] = field(default_factory=list)
+
+    def apply(self, name: str, after: int, reason: str, *, always: bool = False) -> None:
+        """Record what a step made of the target."""
+        if always or after != self.target:
+            self.steps.append(Step(name, self.target, after, reason))
+        self.target = after
+
+    def reason(self) -> str:
+        """Name the step that decided: the last one that moved the target, else the first one that spoke."""
+        moved = [step for step in self.steps if step.before != step.after]
+        step = (moved or self.steps)[-1 if moved else 0]
+        return f"{step.name}: {step.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decision is made under: the workload's settings, the platform's, and the time (Unix seconds)."""
+
+    settings: WorkloadSettings
+    decision: DecisionSettings
+    now_s: float
+
+    @property
+    def workload(self) -> WorkloadId:
+        """The workload that is decided about."""
+        return WorkloadId(self.settings.namespace, self.settings.name)
+
+
+def decide(
+    state: WorkloadState | None, seen: WorkloadObservation, terms: Terms
+) -> tuple[WorkloadState, Recommendation]:
+    """Return the next state of a workload and its recommendation.
+
+    What is unknown never lowers the target. `state` is None the first time that this engine sees the workload.
+    """
+    state = state or WorkloadState(first_seen_s=terms.now_s)
+    if isinstance(seen.counts, Missing):
+        return _without_view(state, seen, seen.counts, terms)
+    return _with_view(state, seen, seen.counts, terms)
+
+
+def bounds_of(settings: WorkloadSettings, *, works_at_zero: bool) -> tuple[int, int]:
+    """Return the lowest and highest target; at least 1 where no demand source works at zero and could wake it."""
+    lower = max(settings.min_replicas, 0 if works_at_zero else 1)
+    return min(lower, settings.max_replicas), settings.max_replicas
+
+
+def _with_view(
+    state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
+) -> tuple[WorkloadState, Recommendation]:
+    decision, now_s = terms.decision, terms.now_s
+    load, in_system = _load_of(state, seen, counts, terms)
+    needs = needs_of(load, terms.settings, decision)
+    previous = _previous(state, seen, counts)
+    trail = Trail(previous)
+    wish = _wish(trail, needs, load, rollout=seen.rollout)
+    trail.apply("forecast", trail.target, f"absent: {seen.forecast.reason}", always=True)
+    wishes = clamps.remembered(state.wishes or ((now_s, previous),), wish, decision.hold_s, now_s)
+    bounds = bounds_of(terms.settings, works_at_zero=load.queue is not None)
+    _clamp(trail, replace(state, wishes=wishes), previous, bounds, terms)
+    targets = state.targets or ((state.first_seen_s, previous),)
+    next_state = replace(
+        state,
+        target=trail.target,
+        wishes=wishes,
+        targets=clamps.recorded(targets, trail.target, decision.rate.period_s, now_s),
+        in_system=in_system,
+        last_evidence_s=_newest(_evidence_s(load, now_s), state.last_evidence_s),
+    )
+    base = _recommendation(next_state, seen, trail.target, trail, terms)
+    need = needs.down if isinstance(needs.down, int) else trail.target
+    full = replace(
+        base,
+        lower=clamps.bounded(min(need, trail.target), *bounds),
+        uncapped=wish,
+        counts=counts,
+        demand=load.demand.up,
+        saturation=load.saturation,
+        missing=_missing(load),
+        notes=_notes(load, rollout=seen.rollout),
+    )
+    return next_state, full
+
+
+def _without_view(
+    state: WorkloadState, seen: WorkloadObservation, absent: Missing, terms: Terms
+) -> tuple[WorkloadState, Recommendation]:
+    """Keep what was decided last, else what was published; with neither, say that nothing is known."""
+    target = seen.published_target if state.target is None else state.target
+    trail = Trail(0 if target is None else target)
+    trail.apply("hold", trail.target, absent.reason.value, always=True)
+    if target is None:
+        return state, _recommendation(state, seen, absent, trail, terms)
+    upper = terms.settings.max_replicas
+    trail.apply("bounds", min(trail.target, upper), f"at most {upper}")  # a cap holds, whatever is not seen
+    next_state = replace(state, target=trail.target)
+    return next_state, _recommendation(next_state, seen, trail.target, trail, terms)
+
+
+def _load_of(
+    state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
+) -> tuple[Load, History]:
+    settings, decision = terms.settings, terms.decision
+    pool = pool_replicas(seen, decision)
+    if seen.queue:
+        demand = demand_of_queue(seen.queue)
+    else:
+        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s)
+    load = Load(
+        pool=pool,
+        queue=seen.queue,
+        saturation=saturation_of(pool, seen.queue, settings, decision),
+        demand=demand,
+        counts=counts,
+        drain_s=lead_time_s(settings, decision),
+    )
+    return load, demand.in_system
+
+
+def _previous(state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts) -> int:
+    """Return the target in force: our own, else the one published before this start, else what the scale target has."""
+    if state.target is not None:
+        return state.target
+    return counts.spec if seen.published_target is None else seen.published_target
+
+
+def _wish(trail: Trail, needs: Needs, load: Load, *, rollout: bool) -> int:
+    """Return what the load asks for, with every reason that keeps it from falling."""
+    largest, previous = needs.largest, trail.target
+    if largest is not None and largest[1] > previous:
+        trail.apply("reactive", largest[1], largest[0], always=True)
+        return trail.target
+    down = needs.down
+    if isinstance(down, Missing) or (hold := _hold(down, load, rollout=rollout)):
+        trail.apply("hold", previous, down.reason.value if isinstance(down, Missing) else str(hold), always=True)
+        return previous
+    name = largest[0] if largest is not None and largest[1] >= down else "silent_at_target"
+    trail.apply("reactive", min(down, previous), name, always=True)
+    return trail.target
+
+
+def _hold(down: int, load: Load, *, rollout: bool) -> str | None:
+    """Return why nothing may fall although every number is known, or None."""
+    if rollout:
+        return "rollout"
+    if load.counts.pending and down >= load.counts.ready:
+        return "pending_is_no_supply"
+    return None
+
+
+def _clamp(trail: Trail, state: WorkloadState, previous: int, bounds: tuple[int, int], terms: Terms) -> None:
+    """Take the target through the clamps, in their order."""
+    decision = terms.decision
+    held = min(clamps.stabilised(state.wishes), max(previous, trail.target))
+    trail.apply("stabilisation", max(held, trail.target), f"max of {decision.hold_s:g} s")
+    if terms.now_s < clamps.downs_wait_until_s(state.first_seen_s, decision):
+        trail.apply("start", max(trail.target, previous), "windows_filling")
+    named = f"{bounds[0]}..{bounds[1]}"
+    trail.apply("bounds", clamps.bounded(trail.target, *bounds), named)
+    limited = clamps.rate_limited(trail.target, previous, state.targets, decision.rate, terms.now_s)
+    # A limit on the rate never lifts a target back over a bound: a cap that was lowered holds at once.
+    trail.apply("rate", clamps.bounded(limited, *bounds), f"per {decision.rate.period_s:g} s")
+
+
+def _evidence_s(load: Load, now_s: float) -> float | None:
+    """Return when the load was last known, as of the oldest sample that this tick believed; None when none was."""
+    reading: Reading = load.queue.waiting if load.queue else load.pool.running.up()
+    return now_s - reading.age_s if isinstance(reading, Known) else None
+
+
+def _newest(now: float | None, before: float | None) -> float | None:
+    return before if now is None else now if before is None else max(now, before)
+
+
+def _recommendation(
+    state: WorkloadState, seen: WorkloadObservation, target: int | Missing, trail: Trail, terms: Terms
+) -> Recommendation:
+    """Return the recommendation without what only a known view can tell."""
+    settings, decision = terms.settings, terms.decision
+    absent = seen.counts if isinstance(seen.counts, Missing) else Missing(Reason.VIEW_UNAVAILABLE)
+    lower, upper = bounds_of(settings, works_at_zero=seen.queue is not None)
+    since = state.first_seen_s if state.last_evidence_s is None else state.last_evidence_s
+    return Recommendation(
+        workload=terms.workload,
+        mode=settings.mode.value,
+        target=target,
+        told=Missing(Reason.OBSERVE_MODE) if settings.mode is Mode.OBSERVE else target,
+        active=isinstance(target, int) and target >= 1,
+        lower=lower,
+        upper=upper,
+        uncapped=target,
+        counts=absent,
+        saturation=Saturation(absent, absent, absent, absent, "none", {}),
+        demand=absent,
+        capacity=capacity_of(settings),
+        lead_time_s=lead_time_s(settings, decision),
+        evidence_age_s=max(0.0, terms.now_s - since),
+        missing=(f"replicas: {absent.reason}",),
+        notes=(),
+        forecast=seen.forecast,
+        reason=trail.reason(),
+        trail=tuple(trail.steps),
+    )
+
+
+_QUEUE_SIGNALS = ("waiting", "unacked", "consumers", "prefetch", "arrivals_rps", "completions_rps")
+
+
+def _missing(load: Load) -> tuple[str, ...]:
+    """Return `signal: reason` for each signal that should be known and is not."""
+    if load.queue is not None:
+        readings = [(name, getattr(load.queue, name)) for name in _QUEUE_SIGNALS]
+        return tuple(f"{name}: {describe(r)}" for name, r in readings if not isinstance(r, Known) and not _benign(r))
+    pooled = load.pool.signals().items()
+    return tuple(f"{name}: {p.reason} ({p.unknown} of {load.pool.ready})" for name, p in pooled if p.gap)
+
+
+def _benign(reading: Reading) -> bool:
+    return isinstance(reading, Missing) and reading.reason in BENIGN
+
+
+def _notes(load: Load, *, rollout: bool) -> tuple[str, ...]:
+    """Return the conditions that a person should know of."""
+    standings = load.pool.standings
+    notes = [f"{s.value}: {standings[s]}" for s in Standing if s is not Standing.BELIEVED and standings.get(s)]
+    if load.counts.blocked:
+        notes.append(f"waiting_for_capacity: {load.counts.blocked}")
+    if rollout:
+        notes.append("rollout")
+    return tuple(notes)
