@@ -147,10 +147,10 @@ class PrometheusSection(Section):
     """Anything that speaks the Prometheus HTTP API. Secrets are in files, which are read again when they change."""
 
     url: Url
-    timeout_s: PositiveDuration = 10.0
-    connect_timeout_s: PositiveDuration = 2.0
+    timeout_s: PositiveDuration = 12.0  # of one fetch, retries included
+    connect_timeout_s: PositiveDuration = 3.0
     retries: Annotated[int, Field(ge=0, le=10)] = 2
-    max_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024 * 1024
+    max_bytes: Annotated[int, Field(ge=1024)] = 64 * 2**20  # of one answer
     ca_file: FilePath | None = None
     cert_file: FilePath | None = None
     key_file: FilePath | None = None
@@ -175,7 +175,7 @@ class ScrapeSection(Section):
 
     targets_file: FilePath
     timeout_s: PositiveDuration = 5.0
-    max_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024  # of one target
+    max_bytes: Annotated[int, Field(ge=1024)] = 4 * 2**20  # of one target
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 32
 
 
