@@ -1,0 +1,211 @@
+"""Gathers one tick's observation: the cluster view, and a fixed number of fetches, whatever the number of workloads.
+
+One fetch for each engine preset in use, and one for GPU activity where a source for it is set. Whatever fails becomes
+a reason in the readings that depended on it; nothing is raised.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from scaler.adapters.signals.candidates import Preset
+from scaler.adapters.signals.dcgm import DCGM
+from scaler.adapters.signals.owners import Owner
+from scaler.adapters.signals.project import ENGINES, PER_QUEUE, Answer, Projector, names_of
+from scaler.adapters.signals.rabbitmq import QueueSettings
+from scaler.config.models import DecisionSettings, WorkloadSettings
+from scaler.core.observation import Observation, QueueReading, ReplicaReading, WorkloadObservation
+from scaler.core.values import Missing, Reading, Reason, WorkloadId
+from scaler.ports import (
+    Clock,
+    ClusterSnapshot,
+    ClusterView,
+    MetricsSource,
+    SampleRequest,
+    SourceError,
+    WorkloadView,
+)
+
+_NOT_CONFIGURED = Missing(Reason.NOT_CONFIGURED)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailure:
+    """A fetch, or the cluster view, that failed in a tick."""
+
+    what: str  # a preset's name, or `cluster`
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionStats:
+    """What one tick's collection did. `matched` says per signal which metric names carried it."""
+
+    at_s: float = 0.0
+    seconds: float = 0.0  # of the wall
+    fetches: int = 0
+    samples: int = 0
+    matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failures: tuple[SourceFailure, ...] = ()
+    partial: tuple[str, ...] = ()  # what sources said of their own answers
+
+
+class CollectingObserver:
+    """An Observer over metrics sources and a cluster view. `stats` tells what the last tick's collection did."""
+
+    def __init__(
+        self,
+        source: MetricsSource,
+        view: ClusterView,
+        clock: Clock,
+        decision: DecisionSettings,
+        *,
+        gpu_source: MetricsSource | None = None,
+        queues: QueueSettings | None = None,
+        queue_time_quantile: float = 0.95,
+    ) -> None:
+        """Observe engines and queues through `source`, GPUs through `gpu_source` (None: not configured).
+
+        The sources and the view stay the caller's, who closes them.
+        """
+        self._source = source
+        self._view = view
+        self._clock = clock
+        self._gpu_source = gpu_source
+        self._projector = Projector(decision, queue_time_quantile, queues or QueueSettings())
+        self.stats = CollectionStats()
+
+    async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
+        """Return what is seen of the workloads."""
+        started_s = self._clock.monotonic_s()
+        tick = _Tick(now_s)
+        engines = {w.engine for w in workloads if w.engine in ENGINES}
+        snapshot, answers, gpu = await asyncio.gather(
+            self._snapshot(tick), self._answers(tick, engines, workloads), self._gpu(tick)
+        )
+        self._projector.begin(now_s)
+        observed = self._project(workloads, snapshot, answers, gpu, now_s)
+        matched = {signal: tuple(sorted(names)) for signal, names in sorted(self._projector.matched.items())}
+        self.stats = CollectionStats(
+            at_s=now_s,
+            seconds=self._clock.wall_duration(self._clock.monotonic_s() - started_s),
+            fetches=tick.fetches,
+            samples=tick.samples,
+            matched=matched,
+            failures=tuple(tick.failures),
+            partial=tuple(tick.partial),
+        )
+        return Observation(observed)
+
+    async def _snapshot(self, tick: "_Tick") -> ClusterSnapshot | None:
+        try:
+            return await self._view.snapshot()
+        except SourceError as error:
+            tick.failures.append(SourceFailure("cluster", error.reason, str(error)))
+            return None
+
+    async def _answers(
+        self, tick: "_Tick", engines: set[str], workloads: Sequence[WorkloadSettings]
+    ) -> dict[str, Answer]:
+        presets = [ENGINES[name] for name in sorted(engines)]
+        answers = await asyncio.gather(
+            *(self._fetch(tick, self._source, p.name, _request(p, workloads)) for p in presets)
+        )
+        return {preset.name: answer for preset, answer in zip(presets, answers, strict=True)}
+
+    async def _gpu(self, tick: "_Tick") -> Answer | None:
+        if self._gpu_source is None:
+            return None
+        # Not limited by namespace: with honorLabels=false `namespace` is the exporter's own.
+        return await self._fetch(tick, self._gpu_source, DCGM.name, SampleRequest(DCGM.names()))
+
+    async def _fetch(self, tick: "_Tick", source: MetricsSource, what: str, request: SampleRequest) -> Answer:
+        tick.fetches += 1
+        try:
+            batch = await source.fetch(request, tick.now_s)
+        except SourceError as error:
+            tick.failures.append(SourceFailure(what, error.reason, str(error)))
+            return Answer(absent=error.reason)
+        tick.samples += len(batch.samples)
+        tick.partial += batch.partial
+        return Answer.of(batch)
+
+    def _project(
+        self,
+        workloads: Sequence[WorkloadSettings],
+        snapshot: ClusterSnapshot | None,
+        answers: Mapping[str, Answer],
+        gpu: Answer | None,
+        now_s: float,
+    ) -> dict[WorkloadId, WorkloadObservation]:
+        views = snapshot.workloads if snapshot else {}
+        tenants = frozenset(w.namespace for w in workloads)
+        replicas = self._replicas(workloads, views, answers, now_s)
+        activity: Mapping[Owner, Reading] = {}
+        if gpu is not None:
+            activity = self._projector.gpu_activity(replicas.keys(), tenants, gpu, now_s)
+        waiting_in_queue = [w for w in workloads if w.engine in PER_QUEUE]
+        broker = next((answers[name] for name in PER_QUEUE if name in answers), Answer())
+        queues = self._projector.queues_of(waiting_in_queue, tenants, broker, now_s)
+        with_activity = {
+            pod: replace(reading, gpu_activity=activity.get(pod, _NOT_CONFIGURED)) for pod, reading in replicas.items()
+        }
+        return {
+            (key := WorkloadId(w.namespace, w.name)): _observation(key, views.get(key), with_activity, queues.get(key))
+            for w in workloads
+        }
+
+    def _replicas(
+        self,
+        workloads: Sequence[WorkloadSettings],
+        views: Mapping[WorkloadId, WorkloadView],
+        answers: Mapping[str, Answer],
+        now_s: float,
+    ) -> dict[Owner, ReplicaReading]:
+        """Read the pods, engine by engine."""
+        pods: dict[str, list[Owner]] = {}
+        for workload in workloads:
+            view = views.get(WorkloadId(workload.namespace, workload.name))
+            pods.setdefault(workload.engine, []).extend(
+                (workload.namespace, pod) for pod in (view.pods if view else ())
+            )
+        readings: dict[Owner, ReplicaReading] = {}
+        for engine, mine in pods.items():
+            answer = answers.get(engine, Answer())
+            readings |= self._projector.replicas(ENGINES.get(engine), frozenset(mine), answer, now_s)
+        return readings
+
+
+@dataclass(slots=True)
+class _Tick:
+    """What is counted while a tick's fetches run."""
+
+    now_s: float
+    fetches: int = 0
+    samples: int = 0
+    failures: list[SourceFailure] = field(default_factory=list)
+    partial: list[str] = field(default_factory=list)
+
+
+def _request(preset: Preset, workloads: Sequence[WorkloadSettings]) -> SampleRequest:
+    """Ask for the namespaces of the workloads; of a broker for all, since it may live anywhere."""
+    if preset.name in PER_QUEUE:
+        return SampleRequest(preset.names())
+    return SampleRequest(names_of(preset), tuple(sorted({w.namespace for w in workloads if w.engine == preset.name})))
+
+
+def _observation(
+    key: WorkloadId,
+    view: WorkloadView | None,
+    replicas: Mapping[Owner, ReplicaReading],
+    queue: QueueReading | None,
+) -> WorkloadObservation:
+    if view is None:
+        return WorkloadObservation(counts=Missing(Reason.VIEW_UNAVAILABLE), queue=queue)
+    return WorkloadObservation(
+        counts=view.counts,
+        replicas=tuple(replicas[key.namespace, pod] for pod in view.pods),
+        queue=queue,
+        rollout=view.rollout,
+    )

@@ -1,0 +1,158 @@
+"""From the samples of a tick to what the decision sees: one reading per signal and live, ready replica.
+
+The cluster view says which replicas exist; metrics only say what they do. So a pod that is gone contributes nothing,
+and a ready pod that is not heard of is there with Missing readings.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from scaler.adapters.signals.candidates import Preset
+from scaler.adapters.signals.counters import CounterTracker, MotionTracker
+from scaler.adapters.signals.dcgm import DCGM
+from scaler.adapters.signals.owners import UP, Owned, Owner, by_owner, nothing, trusted
+from scaler.adapters.signals.rabbitmq import RABBITMQ, QueueSettings
+from scaler.adapters.signals.reader import SignalReader
+from scaler.adapters.signals.vllm import VLLM
+from scaler.config.models import DecisionSettings, WorkloadSettings
+from scaler.core.observation import QueueReading, ReplicaReading
+from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
+from scaler.ports import Sample, SampleBatch
+
+ENGINES: Mapping[str, Preset] = {preset.name: preset for preset in (VLLM, RABBITMQ)}
+PER_QUEUE: frozenset[str] = frozenset({RABBITMQ.name})  # engines whose work waits in a broker, not in the pods
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a source said for one preset: samples, or why there are none."""
+
+    samples: tuple[Sample, ...] = ()
+    absent: Reason = Reason.NO_SERIES  # the reason of a reading without series
+
+    @classmethod
+    def of(cls, batch: SampleBatch) -> "Answer":
+        """Read a batch. Where the source says that something is missing, it may be whatever is not there."""
+        return cls(batch.samples, Reason.PARTIAL_ANSWER if batch.partial else Reason.NO_SERIES)
+
+
+@dataclass(slots=True)
+class Projector:
+    """Turns answers into readings, tick by tick. It remembers counters between ticks, and which names matched."""
+
+    decision: DecisionSettings
+    quantile: float = 0.95  # of the measured queue time
+    queues: QueueSettings = field(default_factory=QueueSettings)
+    matched: dict[str, set[str]] = field(default_factory=dict)  # signal -> metric names, of this tick
+    _counters: CounterTracker = field(init=False)
+    _motion: MotionTracker = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the trackers, which need the window."""
+        self._counters = CounterTracker(self.decision.rate_window_s, self.decision.stale_after_s)
+        self._motion = MotionTracker()
+
+    def begin(self, now_s: float) -> None:
+        """Start a tick: forget what has not been seen for long, so that memory follows the fleet."""
+        self.matched = {}
+        before_s = now_s - self.decision.rate_window_s - 2 * self.decision.stale_after_s
+        self._counters.forget(before_s)
+        self._motion.forget(before_s)
+
+    def replicas(
+        self, preset: Preset | None, pods: Collection[Owner], answer: Answer, now_s: float
+    ) -> dict[Owner, ReplicaReading]:
+        """Return the readings of the pods, without GPU activity. An engine without preset is silent, never idle."""
+        if preset is None:
+            return {pod: _silent(pod[1], Reason.NO_SERIES) for pod in pods}
+        if preset.name in PER_QUEUE:
+            return {pod: _silent(pod[1], Reason.NOT_EXPORTED) for pod in pods}
+        owned = by_owner(answer.samples, preset.owners, pods)
+        reader = self._reader(answer, now_s)
+        return {pod: self._replica(preset, reader, pod, owned.get(pod, nothing())) for pod in pods}
+
+    def gpu_activity(
+        self, pods: Collection[Owner], tenant_namespaces: Collection[str], answer: Answer, now_s: float
+    ) -> dict[Owner, Reading]:
+        """Return the GPU activity of the pods."""
+        owned = by_owner(answer.samples, DCGM.owners, pods)
+        reader = self._reader(answer, now_s)
+        return {
+            pod: self._read(DCGM, reader, pod, trusted(owned.get(pod, nothing()), pod[0], tenant_namespaces))[
+                "gpu_activity"
+            ]
+            for pod in pods
+        }
+
+    def queues_of(
+        self,
+        workloads: Collection[WorkloadSettings],
+        tenant_namespaces: Collection[str],
+        answer: Answer,
+        now_s: float,
+    ) -> dict[WorkloadId, QueueReading]:
+        """Return what the broker says of each workload's queue."""
+        wanted = {(self.queues.vhost, w.source) for w in workloads if w.source}
+        owned = by_owner(answer.samples, RABBITMQ.owners, wanted)
+        reader = self._reader(answer, now_s)
+        return {WorkloadId(w.namespace, w.name): self._queue(w, reader, owned, tenant_namespaces) for w in workloads}
+
+    def _reader(self, answer: Answer, now_s: float) -> SignalReader:
+        return SignalReader(self._counters, now_s, self.decision.stale_after_s, answer.absent, self.quantile)
+
+    def _replica(self, preset: Preset, reader: SignalReader, pod: Owner, owned: Owned) -> ReplicaReading:
+        readings = self._read(preset, reader, pod, owned)
+        return ReplicaReading(pod=pod[1], still_s=self._still(preset, reader, pod, owned), **readings)
+
+    def _queue(
+        self,
+        workload: WorkloadSettings,
+        reader: SignalReader,
+        owned: Mapping[Owner, Owned],
+        tenant_namespaces: Collection[str],
+    ) -> QueueReading:
+        if not workload.source:
+            return _unknown_queue(Reason.NOT_CONFIGURED)
+        samples = owned.get((self.queues.vhost, workload.source), nothing())
+        mine = trusted(samples, workload.namespace, tenant_namespaces)
+        # Two tenants may each run a broker with queues of the same name, hence the namespace in the key.
+        readings = self._read(RABBITMQ, reader, (workload.namespace, workload.source), mine)
+        return QueueReading(prefetch=self._prefetch(workload), **readings)
+
+    def _prefetch(self, workload: WorkloadSettings) -> Reading:
+        """Return what one consumer may hold. A worker's slots are its prefetch where each replica is one consumer."""
+        prefetch = workload.slots_per_replica or self.queues.prefetch
+        return Missing(Reason.NOT_CONFIGURED) if prefetch is None else Known(float(prefetch))
+
+    def _read(self, preset: Preset, reader: SignalReader, owner: Owner, owned: Owned) -> dict[str, Reading]:
+        readings: dict[str, Reading] = {}
+        for signal in preset.signals:
+            readings[signal.field], name = reader.read(signal, (preset.name, owner), owned)
+            if name is not None:
+                self.matched.setdefault(signal.field, set()).add(name)
+        return readings
+
+    def _still(self, preset: Preset, reader: SignalReader, owner: Owner, owned: Owned) -> Reading:
+        key = (preset.name, owner)
+        seen = [reader.values(signal, owned) for signal in preset.signals if signal.progress]
+        values = {part: value for _, parts in seen for part, value in parts.items()}
+        if not values:
+            return reader.absence(owned)
+        self._motion.observe(key, max(at_s for at_s, _ in seen), values)
+        still = self._motion.still_s(key, reader.now_s)
+        return Stale(still.age_s) if isinstance(still, Known) and still.age_s > reader.stale_after_s else still
+
+
+def names_of(preset: Preset) -> tuple[str, ...]:
+    """Return what to ask a source for: the preset's names, and whether the targets answered."""
+    return (*preset.names(), UP)
+
+
+def _silent(pod: str, reason: Reason) -> ReplicaReading:
+    missing = Missing(reason)
+    return ReplicaReading(pod=pod, running=missing, waiting=missing)
+
+
+def _unknown_queue(reason: Reason) -> QueueReading:
+    missing = Missing(reason)
+    return QueueReading(missing, missing, missing, missing, missing, missing)

@@ -1,0 +1,194 @@
+"""From one owner's samples to one signal's reading. Whatever cannot be believed ends here, with a reason."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from scaler.adapters.signals.candidates import Candidate, Combine, Kind, Signal
+from scaler.adapters.signals.counters import CounterTracker, Increase
+from scaler.adapters.signals.owners import Owned, has_series, is_up
+from scaler.core.values import Known, Missing, Reading, Reason, Stale
+from scaler.ports import Sample
+
+Part = tuple[str, ...]
+_ROUNDING = 1e-9
+_COMBINE: Mapping[Combine, Callable[[list[float]], float]] = {
+    Combine.SUM: math.fsum,
+    Combine.MAX: max,
+    Combine.MEAN: lambda values: math.fsum(values) / len(values),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReader:
+    """How samples are looked at in one tick. `absent` is why an owner without series has none."""
+
+    counters: CounterTracker
+    now_s: float
+    stale_after_s: float
+    absent: Reason = Reason.NO_SERIES
+    quantile: float = 0.95
+
+    def read(self, signal: Signal, owner: Hashable, owned: Owned) -> tuple[Reading, str | None]:
+        """Return the reading of a signal, and the metric name that it came from."""
+        matched = _first_match(signal, owned)
+        if matched is None:
+            return self.absence(owned, optional=signal.optional), None
+        candidate, parts = matched
+        match signal.kind:
+            case Kind.GAUGE:
+                reading = self._gauge(signal, candidate, parts)
+            case Kind.COUNTER:
+                reading = self._counter((owner, signal.field, candidate.name), parts)
+            case Kind.HISTOGRAM:
+                reading = self._histogram((owner, signal.field, candidate.name), signal, parts)
+        return reading, candidate.name
+
+    def values(self, signal: Signal, owned: Owned) -> tuple[float, dict[Hashable, float]]:
+        """Return a counter's parts that can be believed, and when the newest was sampled: the motion of an engine."""
+        matched = _first_match(signal, owned)
+        if matched is None:
+            return -math.inf, {}
+        candidate, parts = matched
+        good = {part: s for part, s in parts.items() if isinstance(self._judged(s, math.inf, s.value), Known)}
+        newest_s = max((s.at_s for s in good.values()), default=-math.inf)
+        return newest_s, {(candidate.name, part): s.value for part, s in good.items()}
+
+    def absence(self, owned: Owned, *, optional: bool = False) -> Missing:
+        """Say why there is no series. A target that is down explains it; a partial answer may have lost anything."""
+        if self.absent is not Reason.NO_SERIES:
+            return Missing(self.absent)
+        if not is_up(owned):
+            return Missing(Reason.SOURCE_DOWN)
+        return Missing(Reason.NOT_EXPORTED if optional and has_series(owned) else Reason.NO_SERIES)
+
+    def _gauge(self, signal: Signal, candidate: Candidate, parts: Mapping[Part, Sample]) -> Reading:
+        return _combined(
+            (self._judged(s, signal.limit, s.value / candidate.divisor) for s in parts.values()),
+            _COMBINE[signal.combine],
+        )
+
+    def _counter(self, key: Hashable, parts: Mapping[Part, Sample]) -> Reading:
+        """Sum the rates of all parts. One part that is not known makes the sum unknown: it would be too low."""
+        judged = self._observed(key, parts)
+        rates = (
+            self.counters.rate((key, part), self.now_s) if isinstance(reading, Known) else reading
+            for part, reading in judged.items()
+        )
+        return _combined(rates, math.fsum)
+
+    def _histogram(self, key: Hashable, signal: Signal, parts: Mapping[Part, Sample]) -> Reading:
+        bounds = signal.parts.index("le")
+        judged = self._observed(key, parts)
+        whole = _combined(judged.values(), math.fsum)
+        if not isinstance(whole, Known):
+            return whole
+        rises: dict[float, float] = defaultdict(float)
+        for part in judged:
+            increase = self.counters.increase((key, part))
+            if not isinstance(increase, Increase):
+                return increase
+            bound = _bound(part[bounds])
+            if bound is None:
+                return Missing(Reason.INVALID_VALUE)
+            rises[bound] += increase.amount
+        value = histogram_quantile(self.quantile, rises)
+        return Missing(Reason.NO_COMPLETIONS) if value is None else Known(value, whole.age_s)
+
+    def _observed(self, key: Hashable, parts: Mapping[Part, Sample]) -> dict[Part, Reading]:
+        """Judge the samples of counters and let the tracker see the good ones."""
+        judged = {part: self._judged(sample, math.inf, sample.value) for part, sample in parts.items()}
+        for part, reading in judged.items():
+            if isinstance(reading, Known):
+                self.counters.observe((key, part), parts[part].at_s, reading.value)
+        return judged
+
+    def _judged(self, sample: Sample, limit: float, value: float) -> Reading:
+        age_s = self.now_s - sample.at_s
+        if not math.isfinite(value) or value > limit * (1 + _ROUNDING) or not math.isfinite(age_s):
+            return Missing(Reason.INVALID_VALUE)
+        if value < 0:
+            return Missing(Reason.NEGATIVE)
+        if age_s < -self.stale_after_s:  # from the future: such a sample would look fresh for as long as it is ahead
+            return Missing(Reason.INVALID_VALUE)
+        return Stale(age_s) if age_s > self.stale_after_s else Known(value, max(0.0, age_s))
+
+
+def histogram_quantile(quantile: float, rises: Mapping[float, float]) -> float | None:
+    """Return a quantile from the rises of cumulative buckets, by upper bound; None where nothing was observed.
+
+    Linear within a bucket, from 0 in the first; in the last, unbounded one its lower bound, as Prometheus does.
+    """
+    bounds = sorted(rises)
+    cumulative = _monotone(rises[bound] for bound in bounds)
+    if not bounds or cumulative[-1] <= 0:
+        return None
+    rank = quantile * cumulative[-1]
+    below, low = 0.0, 0.0
+    for bound, count in zip(bounds, cumulative, strict=True):
+        if count >= rank and count > below:
+            return low if math.isinf(bound) else low + (bound - low) * (rank - below) / (count - below)
+        below, low = count, bound
+    return low
+
+
+def _monotone(counts: Iterable[float]) -> list[float]:
+    """Return cumulative counts that never fall: buckets are not scraped in one instant."""
+    running, result = 0.0, []
+    for count in counts:
+        running = max(running, count)
+        result.append(running)
+    return result
+
+
+def _first_match(signal: Signal, owned: Owned) -> tuple[Candidate, dict[Part, Sample]] | None:
+    for candidate in signal.candidates:
+        parts = _newest_by_part(owned.get(candidate.name, ()), candidate, signal.parts)
+        if parts:
+            return candidate, parts
+    return None
+
+
+def _newest_by_part(samples: Iterable[Sample], candidate: Candidate, labels: tuple[str, ...]) -> dict[Part, Sample]:
+    newest: dict[Part, Sample] = {}
+    for sample in samples:
+        if any(sample.labels.get(label) != value for label, value in candidate.where):
+            continue
+        part = tuple(sample.labels.get(label, "") for label in labels)
+        seen = newest.get(part)
+        if seen is None or _order(sample) > _order(seen):
+            newest[part] = sample
+    return newest
+
+
+def _order(sample: Sample) -> tuple[float, bool, float]:
+    """Order by time, then by value with NaN last in line: the order in which a source lists series must not matter."""
+    return sample.at_s, not math.isnan(sample.value), sample.value
+
+
+def _combined(readings: Iterable[Reading], combine: Callable[[list[float]], float]) -> Reading:
+    """Combine the parts of one owner. Either all are known or the whole is not: a sum of some would be too low."""
+    known: list[Known] = []
+    missing: list[Reason] = []
+    stale_s: list[float] = []
+    for reading in readings:
+        match reading:
+            case Known():
+                known.append(reading)
+            case Missing(reason):
+                missing.append(reason)
+            case Stale(age_s):
+                stale_s.append(age_s)
+    if missing:
+        return Missing(min(missing))
+    if stale_s:
+        return Stale(max(stale_s))
+    return Known(combine([r.value for r in known]), max(r.age_s for r in known))
+
+
+def _bound(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
