@@ -45,7 +45,7 @@ def demand_of_pool(
     which every replica was believed; without it the sum is a lower bound, which may scale up and not down. A negative
     result (aborts, deleted pods) is Missing.
     """
-    in_system = _extended(history, pool, decision.rate_window_s, now_s)
+    in_system = _extended(history, pool, decision, now_s)
     growth = _growth_rps(in_system, decision.rate_window_s, now_s)
     per_request = units_per_request(pool, settings.unit)
     share, at_target = decision.silent_hold_share, _at_target_rps(settings, decision, per_request)
@@ -82,11 +82,17 @@ def units_per_request(pool: Pool, unit: Unit) -> Reading:
     return Known(tokens.value / completions.value, max(tokens.age_s, completions.age_s))
 
 
-def _extended(history: History, pool: Pool, window_s: float, now_s: float) -> History:
-    """Append what is in the system now, if every ready replica says so, and drop what is no longer needed."""
-    complete = pool.ready > 0 and pool.running.unknown == 0 and pool.waiting.unknown == 0
-    kept = list(history) + ([(now_s, pool.running.total + pool.waiting.total)] if complete else [])
-    while len(kept) > 1 and kept[1][0] <= now_s - window_s:  # keep the one entry that is at least a window old
+def _extended(history: History, pool: Pool, decision: DecisionSettings, now_s: float) -> History:
+    """Append what is in the system now, silent replicas at the mean, and drop what is no longer needed.
+
+    Nothing is appended when too many replicas are silent: a gap is honest, a guess would look like growth.
+    """
+    running = pool.running.down(0.0, hold_share=decision.silent_hold_share)
+    waiting = pool.waiting.down(0.0, hold_share=decision.silent_hold_share)
+    kept = list(history)
+    if isinstance(running, Known) and isinstance(waiting, Known):
+        kept.append((now_s, running.value + waiting.value))
+    while len(kept) > 1 and kept[1][0] <= now_s - decision.rate_window_s:  # keep one that is at least a window old
         del kept[0]
     return tuple(kept)
 

@@ -6,13 +6,14 @@ idle.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
 from scaler.config.models import DecisionSettings
 from scaler.core.observation import ReplicaReading, WorkloadObservation
-from scaler.core.values import BENIGN, Frozen, Known, Missing, Reading, Reason, Stale, value_of
+from scaler.core.values import BENIGN, Frozen, Known, Missing, Reading, Reason, value_of
 
 
 class Standing(StrEnum):
@@ -104,15 +105,23 @@ SIGNALS = (
 
 def pool_replicas(observation: WorkloadObservation, decision: DecisionSettings) -> Pool:
     """Pool the replicas of one workload. The order of replicas does not matter."""
-    judged = [(replica, judge(replica, decision)) for replica in observation.replicas]
-    signals = {name: _pool_signal(judged, _getter(name)) for name in SIGNALS}
-    kv = sorted(r.kv_usage.value for r, s in judged if s is Standing.BELIEVED and isinstance(r.kv_usage, Known))
+    standings = [judge(replica, decision) for replica in observation.replicas]
+    rows = [_readings_of(replica) for replica in observation.replicas]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(SIGNALS)
+    signals = {name: _pool_signal(column, standings) for name, column in zip(SIGNALS, columns, strict=True)}
     return Pool(
-        ready=len(judged),
-        standings=Counter(standing for _, standing in judged),
-        kv_p90=Known(kv[(9 * (len(kv) - 1)) // 10]) if kv else Missing(signals["kv_usage"].reason),
+        ready=len(standings),
+        standings=Counter(standings),
+        kv_p90=_p90(observation.replicas, standings, signals["kv_usage"].reason),
         **signals,
     )
+
+
+def _p90(replicas: Sequence[ReplicaReading], standings: Sequence[Standing], reason: Reason) -> Reading:
+    """Return the 90th percentile (lower) of KV usage over the believed replicas."""
+    pairs = zip(replicas, standings, strict=True)
+    kv = sorted(r.kv_usage.value for r, s in pairs if s is Standing.BELIEVED and isinstance(r.kv_usage, Known))
+    return Known(kv[(9 * (len(kv) - 1)) // 10]) if kv else Missing(reason)
 
 
 def judge(replica: ReplicaReading, decision: DecisionSettings) -> Standing:
@@ -136,45 +145,37 @@ def judge(replica: ReplicaReading, decision: DecisionSettings) -> Standing:
     return Standing.BELIEVED if benign else Standing.DISPUTED
 
 
-def _getter(name: str) -> Callable[[ReplicaReading], Reading]:
-    return lambda replica: getattr(replica, name)
-
-
 _STANDING_REASONS = {
     Standing.FROZEN: Reason.FROZEN,
     Standing.STALLED: Reason.STALLED,
     Standing.DISPUTED: Reason.DISPUTED,
 }
+_readings_of = attrgetter(*SIGNALS)
 
 
-def _pool_signal(judged: list[tuple[ReplicaReading, Standing]], get: Callable[[ReplicaReading], Reading]) -> Pooled:
+def _pool_signal(readings: Sequence[Reading], standings: Sequence[Standing]) -> Pooled:
+    """Pool one signal. Runs ten times per replica and tick, so it keeps to plain loops and types."""
     total = claimed = age = 0.0
-    known = unknown = 0
+    known = 0
     reasons: set[Reason] = set()
-    for replica, standing in judged:
-        reading = get(replica)
-        if isinstance(reading, Known) and standing is Standing.BELIEVED:
-            total, known, age = total + reading.value, known + 1, max(age, reading.age_s)
-            continue
-        unknown += 1
-        if isinstance(reading, Known):
+    for reading, standing in zip(readings, standings, strict=True):
+        if type(reading) is not Known:
+            reasons.add(reading.reason if type(reading) is Missing else _reason(reading))
+        elif standing is Standing.BELIEVED:
+            total, known = total + reading.value, known + 1
+            age = reading.age_s if reading.age_s > age else age  # noqa: FURB136  # max() costs as much as the rest
+        else:
             reasons.add(_STANDING_REASONS.get(standing, Reason.SILENT))
             claimed += reading.value if standing is Standing.DISPUTED else 0.0
-        else:
-            reasons.add(_reason(reading))
-    return Pooled(total, claimed, known, unknown, _worst(reasons), age)
+    return Pooled(total, claimed, known, len(readings) - known, _worst(reasons), age)
 
 
-def _reason(reading: Missing | Stale | Frozen) -> Reason:
-    match reading:
-        case Missing(reason):
-            return reason
-        case Stale():
-            return Reason.STALE
-        case Frozen():
-            return Reason.FROZEN
+def _reason(reading: Reading) -> Reason:
+    return Reason.FROZEN if isinstance(reading, Frozen) else Reason.STALE
 
 
 def _worst(reasons: set[Reason]) -> Reason:
     """Name one reason for many: a gap before a benign absence, then by name, whatever the order of replicas."""
+    if len(reasons) == 1:
+        return next(iter(reasons))
     return min(reasons, key=lambda r: (r in BENIGN, r), default=Reason.NO_REPLICAS)

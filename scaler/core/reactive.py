@@ -18,6 +18,7 @@ from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
 # A wish is a count of replicas. Readings are sums of floats, so a need that is whole up to rounding is that whole
 # number.
 _ROUNDING = 1e-9
+_MOST = 1_000_000  # more than any workload can have; the bounds of the workload come later
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def needs_of(load: Load, settings: WorkloadSettings, decision: DecisionSettings)
     up = {
         _level_name(saturation): _level(saturation.level, load.counts.ready, decision),
         "demand": _for_demand(demand.up, settings, decision),
-        "backlog": _backlog(load, _waiting(load, for_down=False, decision=decision), demand.up, settings),
+        "backlog": _backlog(load, _waiting(load, for_down=False, decision=decision), demand.up, settings, decision),
         "work_in_queue": _wake(load),
     }
     known = {name: need for name, need in up.items() if isinstance(need, int)}
@@ -68,7 +69,7 @@ def _down(load: Load, settings: WorkloadSettings, decision: DecisionSettings) ->
     needs = [
         _level(load.saturation.level_down, load.counts.ready, decision),
         _for_demand(load.demand.down, settings, decision),
-        _backlog(load, waiting, load.demand.down, settings),
+        _backlog(load, waiting, load.demand.down, settings, decision),
         _wake(load),
     ]
     known = [need for need in needs if isinstance(need, int)]
@@ -105,7 +106,9 @@ def _for_demand(demand: Reading, settings: WorkloadSettings, decision: DecisionS
     return _whole(demand.value / (capacity.value * utilisation_target(settings, decision)))
 
 
-def _backlog(load: Load, waiting: Reading, demand: Reading, settings: WorkloadSettings) -> int | Missing:
+def _backlog(
+    load: Load, waiting: Reading, demand: Reading, settings: WorkloadSettings, decision: DecisionSettings
+) -> int | Missing:
     """Return what serves the demand and drains, within the drain time, the backlog that pending replicas will not take.
 
     Zero while replicas are blocked: capacity is what is short then, and asking for more of it gives none.
@@ -122,7 +125,11 @@ def _backlog(load: Load, waiting: Reading, demand: Reading, settings: WorkloadSe
     if isinstance(demand, Known) and isinstance(per_request, Known) and per_request.value > 0:
         steady = demand.value / per_request.value / rate.value
     taken = load.counts.pending * (settings.slots_per_replica or 0)
-    return _whole(steady + max(0.0, waiting.value - taken) / (rate.value * load.drain_s))
+    need = steady + max(0.0, waiting.value - taken) / (rate.value * load.drain_s)
+    if settings.capacity_per_replica is None:
+        # What a replica completes now is no capacity: a sick one that completes almost nothing would ask for thousands.
+        need = min(need, max(1, load.counts.ready) * decision.level_step_max)
+    return _whole(need)
 
 
 def _requests_per_replica_rps(load: Load, settings: WorkloadSettings) -> Reading:
@@ -155,7 +162,7 @@ def _wake(load: Load) -> int:
 
 
 def _whole(need: float) -> int:
-    return max(0, math.ceil(need - _ROUNDING))
+    return max(0, math.ceil(min(need, _MOST) - _ROUNDING))
 
 
 def _reason_of(reading: Reading) -> Reason:

@@ -21,6 +21,9 @@ class Term:
     down: Reading
 
 
+_NO_CACHE = Missing(Reason.NOT_EXPORTED)  # a queue has no KV cache
+
+
 def utilisation_target(settings: WorkloadSettings, decision: DecisionSettings) -> float:
     """Return the share of the slots, or of the capacity, that is used at target."""
     return decision.utilisation_target if settings.active_ratio_target is None else settings.active_ratio_target
@@ -31,7 +34,7 @@ def saturation_of(
 ) -> Saturation:
     """Return the saturation of a workload's consumers, every term named."""
     slots = _slots_of_queue(queue, settings, decision) if queue else _slots_of_pool(pool, settings, decision)
-    kv = _kv(pool, settings, decision)
+    kv = Term(_NO_CACHE, _NO_CACHE) if queue else _kv(pool, settings, decision)
     waiting = queue.waiting if queue else pool.waiting.up()
     completions = queue.completions_rps if queue else pool.completions_rps.up()
     little = littles_law_wait_s(waiting, completions)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
-from scaler.core.demand import History, capacity_of, demand_of_pool, demand_of_queue, lead_time_s
+from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Recommendation, Saturation, Step
 from scaler.core.pool import Standing, pool_replicas
@@ -18,8 +18,12 @@ from scaler.core.values import BENIGN, Known, Missing, Reading, Reason, Workload
 class Trail:
     """The target on its way through the steps. Kept are those that changed it, and those that always speak."""
 
-    target: int
+    start: int
+    target: int = field(init=False)
     steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.target = self.start
 
     def apply(self, name: str, after: int, reason: str, *, always: bool = False) -> None:
         """Record what a step made of the target."""
@@ -46,6 +50,19 @@ class Terms:
     def workload(self) -> WorkloadId:
         """The workload that is decided about."""
         return WorkloadId(self.settings.namespace, self.settings.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a recommendation shows beside its target: what was seen, and what it would have been."""
+
+    counts: ReplicaCounts | Missing
+    saturation: Saturation
+    demand: Reading
+    uncapped: int | Missing
+    lower: int
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def decide(
@@ -79,29 +96,27 @@ def _with_view(
     trail.apply("forecast", trail.target, f"absent: {seen.forecast.reason}", always=True)
     wishes = clamps.remembered(state.wishes or ((now_s, previous),), wish, decision.hold_s, now_s)
     bounds = bounds_of(terms.settings, works_at_zero=load.queue is not None)
-    _clamp(trail, replace(state, wishes=wishes), previous, bounds, terms)
+    _clamp(trail, state, wishes, bounds, terms)
     targets = state.targets or ((state.first_seen_s, previous),)
-    next_state = replace(
-        state,
+    next_state = WorkloadState(
+        first_seen_s=state.first_seen_s,
         target=trail.target,
         wishes=wishes,
         targets=clamps.recorded(targets, trail.target, decision.rate.period_s, now_s),
         in_system=in_system,
         last_evidence_s=_newest(_evidence_s(load, now_s), state.last_evidence_s),
     )
-    base = _recommendation(next_state, seen, trail.target, trail, terms)
     need = needs.down if isinstance(needs.down, int) else trail.target
-    full = replace(
-        base,
-        lower=clamps.bounded(min(need, trail.target), *bounds),
-        uncapped=wish,
+    facts = Facts(
         counts=counts,
-        demand=load.demand.up,
         saturation=load.saturation,
+        demand=load.demand.up,
+        uncapped=wish,
+        lower=clamps.bounded(min(need, trail.target), *bounds),
         missing=_missing(load),
         notes=_notes(load, rollout=seen.rollout),
     )
-    return next_state, full
+    return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
 
 
 def _without_view(
@@ -112,16 +127,22 @@ def _without_view(
     trail = Trail(0 if target is None else target)
     trail.apply("hold", trail.target, absent.reason.value, always=True)
     if target is None:
-        return state, _recommendation(state, seen, absent, trail, terms)
+        return state, _recommendation(state, seen, absent, trail, terms, _unseen(absent, absent, 0))
     upper = terms.settings.max_replicas
     trail.apply("bounds", min(trail.target, upper), f"at most {upper}")  # a cap holds, whatever is not seen
     next_state = replace(state, target=trail.target)
-    return next_state, _recommendation(next_state, seen, trail.target, trail, terms)
+    facts = _unseen(absent, trail.target, trail.target)
+    return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
+
+
+def _unseen(absent: Missing, uncapped: int | Missing, lower: int) -> Facts:
+    saturation = Saturation(absent, absent, absent, absent, "none", {})
+    return Facts(absent, saturation, absent, uncapped, lower, (f"replicas: {absent.reason}",), ())
 
 
 def _load_of(
     state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
-) -> tuple[Load, History]:
+) -> tuple[Load, tuple[tuple[float, float], ...]]:
     settings, decision = terms.settings, terms.decision
     pool = pool_replicas(seen, decision)
     if seen.queue:
@@ -170,10 +191,10 @@ def _hold(down: int, load: Load, *, rollout: bool) -> str | None:
     return None
 
 
-def _clamp(trail: Trail, state: WorkloadState, previous: int, bounds: tuple[int, int], terms: Terms) -> None:
+def _clamp(trail: Trail, state: WorkloadState, wishes: clamps.History, bounds: tuple[int, int], terms: Terms) -> None:
     """Take the target through the clamps, in their order."""
-    decision = terms.decision
-    held = min(clamps.stabilised(state.wishes), max(previous, trail.target))
+    decision, previous = terms.decision, trail.start
+    held = min(clamps.stabilised(wishes), max(previous, trail.target))
     trail.apply("stabilisation", max(held, trail.target), f"max of {decision.hold_s:g} s")
     if terms.now_s < clamps.downs_wait_until_s(state.first_seen_s, decision):
         trail.apply("start", max(trail.target, previous), "windows_filling")
@@ -195,12 +216,9 @@ def _newest(now: float | None, before: float | None) -> float | None:
 
 
 def _recommendation(
-    state: WorkloadState, seen: WorkloadObservation, target: int | Missing, trail: Trail, terms: Terms
+    state: WorkloadState, seen: WorkloadObservation, target: int | Missing, trail: Trail, terms: Terms, facts: Facts
 ) -> Recommendation:
-    """Return the recommendation without what only a known view can tell."""
     settings, decision = terms.settings, terms.decision
-    absent = seen.counts if isinstance(seen.counts, Missing) else Missing(Reason.VIEW_UNAVAILABLE)
-    lower, upper = bounds_of(settings, works_at_zero=seen.queue is not None)
     since = state.first_seen_s if state.last_evidence_s is None else state.last_evidence_s
     return Recommendation(
         workload=terms.workload,
@@ -208,17 +226,17 @@ def _recommendation(
         target=target,
         told=Missing(Reason.OBSERVE_MODE) if settings.mode is Mode.OBSERVE else target,
         active=isinstance(target, int) and target >= 1,
-        lower=lower,
-        upper=upper,
-        uncapped=target,
-        counts=absent,
-        saturation=Saturation(absent, absent, absent, absent, "none", {}),
-        demand=absent,
+        lower=facts.lower,
+        upper=settings.max_replicas,
+        uncapped=facts.uncapped,
+        counts=facts.counts,
+        saturation=facts.saturation,
+        demand=facts.demand,
         capacity=capacity_of(settings),
         lead_time_s=lead_time_s(settings, decision),
         evidence_age_s=max(0.0, terms.now_s - since),
-        missing=(f"replicas: {absent.reason}",),
-        notes=(),
+        missing=facts.missing,
+        notes=facts.notes,
         forecast=seen.forecast,
         reason=trail.reason(),
         trail=tuple(trail.steps),

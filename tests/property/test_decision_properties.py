@@ -1,0 +1,198 @@
+"""What must always hold of a decision, whatever is seen. In plain words first: docs/decision.md lists them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.config.models import DecisionSettings, Policy, RateLimit, WorkloadSettings
+from scaler.core.engine import step
+from scaler.core.observation import Observation, ReplicaCounts, WorkloadObservation
+from scaler.core.plan import Recommendation
+from scaler.core.state import EngineState, state_from_json, state_to_json
+from scaler.core.values import Known, Missing, WorkloadId
+from tests.core_builders import CHAT, T0, TICK_S, Ticker, replica, seen, workload
+from tests.core_strategies import blinded, consumed_queue, healthy, maybe_blinded
+
+ANY_SETTINGS = st.builds(
+    workload,
+    slots_per_replica=st.sampled_from([None, 8, 32]),
+    capacity_per_replica=st.sampled_from([None, 0.5, 5.0]),
+    active_ratio_target=st.sampled_from([None, 0.5]),
+    min_replicas=st.integers(0, 5),
+    max_replicas=st.integers(1, 40),
+)
+ANY_DECISION = st.builds(
+    DecisionSettings,
+    hold_s=st.sampled_from([0.0, 60.0, 300.0]),
+    rate=st.sampled_from([RateLimit(), RateLimit(up_replicas=2, down_replicas=None, down_share=None)]),
+)
+STORY = st.lists(maybe_blinded(), min_size=1, max_size=5)
+
+
+def tell(ticker: Ticker, story: list[WorkloadObservation]) -> list[Recommendation]:
+    """Run a story tick by tick."""
+    return [ticker.tick(observation) for observation in story]
+
+
+@given(STORY, ANY_SETTINGS, ANY_DECISION)
+def test_a_target_is_within_its_bounds_or_says_that_it_is_unknown(
+    story: list[WorkloadObservation], workload_settings: WorkloadSettings, decision: DecisionSettings
+) -> None:
+    """Never above the maximum; never below the minimum once the scale target was seen; never negative."""
+    for result in tell(Ticker(workload_settings, decision), story):
+        if isinstance(result.target, Missing):
+            assert isinstance(result.counts, Missing)
+            continue
+        assert 0 <= result.target <= workload_settings.max_replicas
+        if not isinstance(result.counts, Missing):
+            assert result.target >= min(workload_settings.min_replicas, workload_settings.max_replicas)
+
+
+@given(STORY, st.data(), ANY_SETTINGS, ANY_DECISION)
+@settings(max_examples=150)
+def test_a_target_never_falls_because_something_is_unknown(
+    story: list[WorkloadObservation], data: st.DataObject, chat: WorkloadSettings, decision: DecisionSettings
+) -> None:
+    """The same tick with less in sight gives at least what was in force, or what full sight gives if that is less.
+
+    Bounds are not part of it: a cap that was lowered holds, whatever is seen.
+    """
+    last = data.draw(st.one_of(healthy(), consumed_queue()))
+    dark = data.draw(blinded(last))
+    ticker, twin = Ticker(chat, decision), Ticker(chat, decision)
+    before = tell(ticker, story)[-1].target
+    tell(twin, story)
+    lit, unlit = ticker.tick(last).target, twin.tick(dark).target
+    assert isinstance(lit, int)
+    if isinstance(before, Missing):
+        return
+    assert isinstance(unlit, int)
+    assert unlit >= min(before, lit)
+
+
+@given(STORY, st.integers(1, 500), ANY_DECISION)
+def test_a_wholly_dark_workload_keeps_its_target(
+    story: list[WorkloadObservation], ticks: int, decision: DecisionSettings
+) -> None:
+    """However long the dark lasts."""
+    ticker = Ticker(decision=decision)
+    before = tell(ticker, [*story, seen([replica()])])[-1].target
+    result = ticker.tick(seen(counts=ReplicaCounts(spec=3, ready=3)), every_s=TICK_S * ticks)
+    assert result.target == before
+
+
+@given(healthy(), st.sampled_from(["running", "waiting", "completions_rps"]), st.floats(0, 50), ANY_SETTINGS)
+def test_more_load_never_asks_for_fewer_replicas(
+    observation: WorkloadObservation, name: str, more: float, chat: WorkloadSettings
+) -> None:
+    """Monotone in work in flight, waiting and completions, for engines that are moving and not in doubt."""
+    moving = tuple(
+        replace(r, still_s=Known(0), gpu_activity=replica().gpu_activity, running=Known(max(r.running.value, 1)))
+        for r in observation.replicas
+        if isinstance(r.running, Known)
+    )
+    fuller = tuple(replace(r, **{name: Known(getattr(r, name).value + more)}) for r in moving)
+    less = Ticker(chat).tick(replace(observation, replicas=moving)).uncapped
+    loaded = Ticker(chat).tick(replace(observation, replicas=fuller)).uncapped
+    assert isinstance(less, int)
+    assert isinstance(loaded, int)
+    assert loaded >= less
+
+
+@given(healthy(), ANY_SETTINGS, st.integers(2, 30))
+def test_asking_again_asks_for_the_same(observation: WorkloadObservation, chat: WorkloadSettings, ticks: int) -> None:
+    """Constant load, with what was asked for still on its way, never makes the target creep up."""
+    ticker = Ticker(chat)
+    ticker.tick(observation)
+    ticker.tick(observation, times=5)  # the growth term has its window now
+    settled = ticker.tick(observation).target
+    assert isinstance(settled, int)
+    assert not isinstance(observation.counts, Missing)
+    waiting = replace(observation.counts, spec=settled, pending=max(0, settled - observation.counts.ready))
+    later = ticker.tick(replace(observation, counts=waiting), times=ticks).target
+    assert isinstance(later, int)
+    assert later <= settled
+
+
+@given(st.integers(1, 39), st.lists(maybe_blinded(), min_size=1, max_size=8))
+def test_after_a_start_nothing_falls_until_the_windows_have_filled(
+    published: int, story: list[WorkloadObservation]
+) -> None:
+    """Whatever is seen in the first 300 s, the published target is the floor."""
+    ticker = Ticker(workload(max_replicas=40))
+    for observation in story:
+        target = ticker.tick(replace(observation, published_target=published)).target
+        assert isinstance(target, int)
+        assert target >= published
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), maybe_blinded()), max_size=6, unique_by=lambda p: p[0]), st.data())
+def test_the_order_of_workloads_does_not_matter(
+    pairs: list[tuple[str, WorkloadObservation]], data: st.DataObject
+) -> None:
+    """The plan is a function of what is seen, not of the order in which it is told."""
+    settings_of = {name: workload(name=name) for name, _ in pairs}
+    observation = {WorkloadId("demo", name): item for name, item in pairs}
+    shuffled = data.draw(st.permutations(pairs))
+    plans = [
+        step(
+            EngineState.empty(),
+            Observation({WorkloadId("demo", name): observation[WorkloadId("demo", name)] for name, _ in order}),
+            Policy(workloads=tuple(settings_of[name] for name, _ in order)),
+            T0,
+        ).plan
+        for order in (pairs, shuffled)
+    ]
+    assert dict(plans[0].recommendations) == dict(plans[1].recommendations)
+
+
+@given(STORY)
+def test_the_trail_leads_from_the_previous_target_to_the_new_one(story: list[WorkloadObservation]) -> None:
+    """Every change of a number has its step; the steps join up; the last one is the target."""
+    ticker = Ticker()
+    previous = None
+    for observation in story:
+        result = ticker.tick(observation)
+        if isinstance(result.target, Missing):
+            continue
+        assert all(a.after == b.before for a, b in zip(result.trail, result.trail[1:], strict=False))
+        assert result.trail[-1].after == result.target
+        assert previous is None or result.trail[0].before == previous
+        assert result.reason.split(":")[0] in {s.name for s in result.trail}
+        previous = result.target
+
+
+@given(STORY)
+def test_a_checkpoint_is_json_and_comes_back_equal(story: list[WorkloadObservation]) -> None:
+    """The state after any story survives a round trip, and is at most 8 KB."""
+    ticker = Ticker()
+    tell(ticker, story)
+    text = json.dumps(state_to_json(ticker.state), allow_nan=False)
+    assert state_from_json(json.loads(text)) == ticker.state
+    assert len(text) <= 8 * 1024
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"version": 0, "workloads": {}}, {"version": 1, "workloads": {"x": {}}}]
+)
+def test_a_checkpoint_of_another_shape_is_refused(document: object) -> None:
+    """It is an error of its own, never a half-read state."""
+    with pytest.raises(ValueError, match=r"checkpoint|workload"):
+        state_from_json(document)
+
+
+@given(STORY, STORY, ANY_DECISION)
+def test_what_comes_later_does_not_change_what_was_decided(
+    past: list[WorkloadObservation], future: list[WorkloadObservation], decision: DecisionSettings
+) -> None:
+    """No hindsight: a story and the same story with another ending agree up to where they part."""
+    short, longer = Ticker(decision=decision), Ticker(decision=decision)
+    assert tell(short, past) == tell(longer, [*past, *future])[: len(past)]
+
+
+def test_the_workload_of_the_stories_is_the_one_decided_about() -> None:
+    """The builders and the engine speak of the same workload."""
+    assert Ticker().tick(seen([replica()])).workload == CHAT
