@@ -8,7 +8,7 @@ time may cut it.
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ class Flight:
             if self._cut:
                 raise TimeoutError("the call was cut off")
 
+    def land(self) -> None:
+        """Let go of the socket: the call is over, and its connection may already serve another."""
+        with self._lock:
+            self._socket = None
+
     def cut(self) -> None:
         """End the call: whatever waits on its socket returns at once. From any thread, any number of times."""
         with self._lock:
@@ -60,13 +65,14 @@ _in_thread = _InThread()
 
 
 @contextlib.contextmanager
-def in_flight(flight: Flight) -> Any:
+def in_flight(flight: Flight) -> Iterator[None]:
     """Let the calls of this thread be cut off through `flight`."""
     _in_thread.flight = flight
     try:
         yield
     finally:
         _in_thread.flight = None
+        flight.land()
 
 
 def note(text: str) -> None:

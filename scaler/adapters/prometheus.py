@@ -207,6 +207,8 @@ def _as_source_errors(url: str) -> Iterator[None]:
         yield
     except SourceError as error:
         raise SourceError(error.reason, f"{url}: {error}") from error
+    except _TransientError as error:
+        raise _TransientError(SourceError(error.error.reason, f"{url}: {error}")) from error
     except (requests.Timeout, TimeoutError) as error:
         raise SourceError(Reason.SOURCE_TIMEOUT, f"{url}: {_shown(error)}") from error
     except requests.ConnectionError as error:
