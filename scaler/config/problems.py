@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _SHOWN_CHARS = 60
 
@@ -22,7 +22,7 @@ _SHOWN_CHARS = 60
 class Problem:
     """One thing that is wrong: where in the document, and what it must be."""
 
-    path: Path
+    path: KeyPath
     message: str
 
     @property
@@ -51,7 +51,7 @@ class ConfigurationError(ValueError):
         return tuple(str(problem) for problem in self.details)
 
 
-def key_of(path: Path) -> str:
+def key_of(path: KeyPath) -> str:
     """Write a path as a person would: `workloads[3].metadata.slo`. Names are shortened and escaped."""
     text = ""
     for part in path:
@@ -100,7 +100,7 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> tuple[Problem
 
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
-    path: Path = details["loc"]
+    path: KeyPath = details["loc"]
     match details["type"]:
         case "missing":
             message = "must be given"
@@ -130,7 +130,7 @@ def _resolve(schema: Mapping[str, Any], model: type[BaseModel]) -> Mapping[str, 
             return schema
 
 
-def _schema_at(model: type[BaseModel], path: Path) -> Mapping[str, Any]:
+def _schema_at(model: type[BaseModel], path: KeyPath) -> Mapping[str, Any]:
     schema: Mapping[str, Any] = _schema(model)
     for part in path:
         schema = _resolve(schema, model)

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from scaler.config.problems import Path, plain
+from scaler.config.problems import KeyPath, plain
 
 try:
     from yaml import CSafeLoader as _Loader  # libyaml: ten times as fast
@@ -27,9 +27,9 @@ class Document:
 
     value: Any
     line: int
-    lines: Mapping[Path, int]
+    lines: Mapping[KeyPath, int]
 
-    def line_of(self, path: Path) -> int:
+    def line_of(self, path: KeyPath) -> int:
         """Return the line of a path, or of the nearest part of it that is there."""
         while path:
             if path in self.lines:
@@ -43,7 +43,7 @@ class TextProblem:
     """Something wrong with the text, not with what it says."""
 
     line: int
-    path: Path
+    path: KeyPath
     message: str
 
 
@@ -100,11 +100,11 @@ class _Builder:
     """Builds one document's value from its nodes."""
 
     loader: Any
-    lines: dict[Path, int] = field(default_factory=dict)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: list[TextProblem] = field(default_factory=list)
     count: int = 0
 
-    def build(self, node: yaml.Node, path: Path) -> Any:
+    def build(self, node: yaml.Node, path: KeyPath) -> Any:
         """Return the value of a node; `path` is where it stands."""
         self.count += 1
         if self.count > MAX_VALUES or len(path) > MAX_DEPTH:
@@ -116,18 +116,18 @@ class _Builder:
             return [self._item(item, (*path, i)) for i, item in enumerate(node.value)]
         return self._scalar(node, path)
 
-    def _item(self, node: yaml.Node, path: Path) -> Any:
+    def _item(self, node: yaml.Node, path: KeyPath) -> Any:
         self.lines[path] = node.start_mark.line + 1
         return self.build(node, path)
 
-    def _scalar(self, node: yaml.Node, path: Path) -> Any:
+    def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         try:
             return self.loader.construct_object(node)
         except (yaml.YAMLError, ValueError):  # an unknown tag, or a date such as 2024-13-01
             self._report(node, path, "must be a plain value")
             return None
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         own: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -140,7 +140,7 @@ class _Builder:
                 self._entry(own, key_node, value_node, path)
         return merged | own
 
-    def _entry(self, own: dict[str, Any], key_node: yaml.ScalarNode, value_node: yaml.Node, path: Path) -> None:
+    def _entry(self, own: dict[str, Any], key_node: yaml.ScalarNode, value_node: yaml.Node, path: KeyPath) -> None:
         key = key_node.value
         here = (*path, key)
         if key in own:
@@ -149,7 +149,7 @@ class _Builder:
             self.lines[here] = key_node.start_mark.line + 1
         own[key] = self.build(value_node, here)
 
-    def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
+    def _merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         values = [self.build(source, (*path, "<<")) for source in sources]
         if not all(isinstance(value, dict) for value in values):
@@ -157,5 +157,5 @@ class _Builder:
             return {}
         return {key: value for source in reversed(values) for key, value in source.items()}
 
-    def _report(self, node: yaml.Node, path: Path, message: str) -> None:
+    def _report(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         self.problems.append(TextProblem(node.start_mark.line + 1, path, message))

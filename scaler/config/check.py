@@ -1,0 +1,147 @@
+"""`headway check`: configuration files and Kubernetes manifests looked at together, every finding at once.
+
+`check_files` reads; `check_documents` is pure. A document with `apiVersion` and `kind` is a manifest, and of those only
+ScaledObjects and ScaledJobs are looked into; any other document is taken for a Headway configuration.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaler.config.findings import CheckReport, Finding, Severity
+from scaler.config.guards import Note, scaled_job_notes, scaled_object_notes
+from scaler.config.load import ConfigErrors, ConfigProblem, located, placed, read_yaml, timezones
+from scaler.config.metadata import FROM_ENV, KEDA_KEYS, KEYS
+from scaler.config.problems import ConfigurationError, KeyPath, Problem, did_you_mean, plain
+from scaler.config.scaled_objects import mapping
+from scaler.config.validate import validate_process
+from scaler.config.yaml_documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """One document and the file that it is from."""
+
+    file: Path
+    document: Document
+
+    @property
+    def is_manifest(self) -> bool:
+        """Return whether it is a Kubernetes object rather than a configuration."""
+        value = self.document.value
+        return isinstance(value, Mapping) and "apiVersion" in value and "kind" in value
+
+
+def check_files(paths: Iterable[Path]) -> CheckReport:
+    """Read files and return all that is to be said about them, what could not be read included."""
+    files = tuple(paths)
+    documents: list[SourceDocument] = []
+    findings: list[Finding] = []
+    for path in files:
+        try:
+            parsed = read_yaml(path)
+        except ConfigErrors as errors:
+            findings += map(_finding, errors.problems)
+            continue
+        findings += (_finding(located(path, problem)) for problem in parsed.problems)
+        documents += (SourceDocument(path, document) for document in parsed.documents)
+    findings += check_documents(documents, timezones=timezones())
+    return CheckReport.of(map(str, files), findings)
+
+
+def check_documents(
+    documents: Sequence[SourceDocument], *, timezones: Collection[str] | None = None
+) -> Iterator[Finding]:
+    """Yield all that is to be said about parsed documents.
+
+    Which triggers are Headway's is known from `scaler.knownAs` of the configurations; without it all external ones are.
+    """
+    configurations = [item for item in documents if not item.is_manifest and item.document.value is not None]
+    for item in configurations:
+        yield from _check_configuration(item, timezones)
+    addresses = frozenset(address for item in configurations for address in _known_as(item.document.value))
+    seen: dict[tuple[str, str], str] = {}
+    for item in documents:
+        if not item.is_manifest:
+            continue
+        for path, manifest in _objects(item.document.value, ()):
+            yield from _check_manifest(item, path, manifest, addresses, timezones)
+            yield from _check_unique(item, path, manifest, seen)
+
+
+def _check_configuration(item: SourceDocument, timezones: Collection[str] | None) -> Iterator[Finding]:
+    value = item.document.value
+    if not isinstance(value, Mapping):
+        message = "must be a Headway configuration or a Kubernetes manifest"
+        yield Finding(Severity.ERROR, str(item.file), item.document.line, "", message)
+        return
+    try:
+        validate_process(value, base=item.file.parent, timezones=timezones)
+    except ConfigurationError as errors:
+        yield from (_finding(placed(item.file, item.document, problem)) for problem in errors.details)
+    yield from (_at(item, Severity.WARNING, problem) for problem in _unknown_metadata(value.get("workloads")))
+
+
+def _unknown_metadata(workloads: Any) -> Iterator[Problem]:
+    for index, workload in enumerate(workloads if isinstance(workloads, list) else ()):
+        for key in mapping(mapping(workload).get("metadata")):
+            if key not in KEYS and key not in KEDA_KEYS and not key.endswith(FROM_ENV):
+                path = ("workloads", index, "metadata", key)
+                yield Problem(path, f"is not a known key{did_you_mean(key, KEYS)}")
+
+
+def _known_as(configuration: Any) -> Iterator[str]:
+    known = mapping(mapping(configuration).get("scaler")).get("knownAs")
+    yield from (address for address in (known if isinstance(known, list) else ()) if isinstance(address, str))
+
+
+def _objects(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """Yield a manifest, or each of the manifests in a `List`."""
+    manifest = mapping(value)
+    items = manifest.get("items")
+    if manifest.get("kind") == "List" and isinstance(items, list):
+        for index, inner in enumerate(items):
+            yield from _objects(inner, (*path, "items", index))
+    else:
+        yield path, manifest
+
+
+def _check_manifest(
+    item: SourceDocument,
+    path: KeyPath,
+    manifest: Mapping[str, Any],
+    addresses: Collection[str],
+    timezones: Collection[str] | None,
+) -> Iterator[Finding]:
+    notes: Iterable[Note] = ()
+    match manifest.get("kind"):
+        case "ScaledObject":
+            notes = scaled_object_notes(manifest, addresses, timezones)
+        case "ScaledJob":
+            notes = scaled_job_notes(manifest, addresses)
+    yield from (_at(item, note.severity, note.problem.under(*path)) for note in notes)
+
+
+def _check_unique(
+    item: SourceDocument, path: KeyPath, manifest: Mapping[str, Any], seen: dict[tuple[str, str], str]
+) -> Iterator[Finding]:
+    """Two manifests of one name: the one applied last wins. It may be meant (one file per cluster), so it warns."""
+    metadata = mapping(manifest.get("metadata"))
+    if manifest.get("kind") != "ScaledObject" or "name" not in metadata:
+        return
+    key = (str(metadata.get("namespace", "")), str(metadata["name"]))
+    here = f"{item.file}:{item.document.line_of((*path, 'metadata', 'name'))}"
+    if key in seen:
+        message = f"must be unique within its namespace, was {plain(key[1])} as in {seen[key]}"
+        yield _at(item, Severity.WARNING, Problem((*path, "metadata", "name"), message))
+    seen.setdefault(key, here)
+
+
+def _at(item: SourceDocument, severity: Severity, problem: Problem) -> Finding:
+    place = placed(item.file, item.document, problem)
+    return Finding(severity, place.file, place.line, place.key, place.message)
+
+
+def _finding(problem: ConfigProblem) -> Finding:
+    return Finding(Severity.ERROR, problem.file, problem.line, problem.key, problem.message)
