@@ -103,7 +103,7 @@ def _for_demand(demand: Reading, settings: WorkloadSettings, decision: DecisionS
         return Missing(_reason_of(capacity))
     if not isinstance(demand, Known):
         return Missing(_reason_of(demand))
-    return _whole(demand.value / (capacity.value * utilisation_target(settings, decision)))
+    return _whole(demand.value / capacity.value / utilisation_target(settings, decision))
 
 
 def _backlog(
@@ -125,7 +125,7 @@ def _backlog(
     if isinstance(demand, Known) and isinstance(per_request, Known) and per_request.value > 0:
         steady = demand.value / per_request.value / rate.value
     taken = load.counts.pending * (settings.slots_per_replica or 0)
-    need = steady + max(0.0, waiting.value - taken) / (rate.value * load.drain_s)
+    need = steady + max(0.0, waiting.value - taken) / load.drain_s / rate.value
     if settings.capacity_per_replica is None:
         # What a replica completes now is no capacity: a sick one that completes almost nothing would ask for thousands.
         need = min(need, max(1, load.counts.ready) * decision.level_step_max)
@@ -135,15 +135,17 @@ def _backlog(
 def _requests_per_replica_rps(load: Load, settings: WorkloadSettings) -> Reading:
     """Return the requests per second of one replica: its capacity, or what it completes now, with work waiting."""
     capacity, per_request = capacity_of(settings), units_per_request(load.pool, settings.unit)
-    if isinstance(capacity, Known) and isinstance(per_request, Known) and per_request.value > 0:
-        return Known(capacity.value / per_request.value)
+    if isinstance(capacity, Known) and isinstance(per_request, Known):
+        return _rate(capacity, per_request.value)
     completions = load.queue.completions_rps if load.queue else load.pool.completions_rps.up()
     working = load.counts.ready if load.queue else load.pool.completions_rps.known
-    if not isinstance(completions, Known):
-        return completions
-    if completions.value <= 0 or working == 0:
-        return Missing(Reason.NO_COMPLETIONS)
-    return Known(completions.value / working, completions.age_s)
+    return _rate(completions, working) if isinstance(completions, Known) else completions
+
+
+def _rate(total: Known, parts: float) -> Reading:
+    """Return a share of a rate that can be divided by; NO_COMPLETIONS where there is none."""
+    share = total.value / parts if parts > 0 else 0.0
+    return Known(share, total.age_s) if share > 0 else Missing(Reason.NO_COMPLETIONS)
 
 
 def _waiting(load: Load, *, for_down: bool, decision: DecisionSettings) -> Reading:

@@ -4,6 +4,7 @@ Slots (the active ratio) and KV cache are levels: they cannot exceed the pool by
 Queue time is not a level: it enters the decision through the backlog, and is a term here for people and dashboards.
 """
 
+import math
 from dataclasses import dataclass
 
 from scaler.config.models import DecisionSettings, WorkloadSettings
@@ -72,9 +73,10 @@ def littles_law_wait_s(waiting: Reading, completions_rps: Reading) -> Reading:
         return waiting
     if not isinstance(completions_rps, Known):
         return completions_rps
-    if completions_rps.value <= 0:
+    wait_s = waiting.value / completions_rps.value if completions_rps.value > 0 else math.inf
+    if not math.isfinite(wait_s):
         return Missing(Reason.NO_COMPLETIONS)
-    return Known(waiting.value / completions_rps.value, max(waiting.age_s, completions_rps.age_s))
+    return Known(wait_s, max(waiting.age_s, completions_rps.age_s))
 
 
 def _slots_of_pool(pool: Pool, settings: WorkloadSettings, decision: DecisionSettings) -> Term:

@@ -1,0 +1,7 @@
+"""`python -m scaler` is `headway`."""
+
+import sys
+
+from scaler.cli import main
+
+sys.exit(main())

@@ -1,0 +1,286 @@
+"""The only place where adapters meet the core: builds each role from its configuration and runs it until stopped."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import requests
+import structlog
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from scaler.adapters.address import Address
+from scaler.adapters.clock import ScaledClock, SystemClock
+from scaler.adapters.cluster_file import FileClusterView
+from scaler.adapters.exporter import ControllerCollector
+from scaler.adapters.http import HttpServer, admin_server, metrics_app
+from scaler.adapters.keda.follow import PlanFollower
+from scaler.adapters.keda.holder import PlanHolder
+from scaler.adapters.keda.server import ScalerServer, ServerSettings
+from scaler.adapters.keda.tls import TlsFiles
+from scaler.adapters.observer import CollectingObserver
+from scaler.adapters.plan_store import FilePlanStore
+from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
+from scaler.adapters.replay import ReplaySource
+from scaler.adapters.scrape import ScrapeSettings, ScrapeSource
+from scaler.adapters.state_store import FileStateStore, MemoryStateStore
+from scaler.config.metadata import metadata_problems
+from scaler.config.process import (
+    GpuMetricsSection,
+    MetricsSection,
+    ProcessConfig,
+    PrometheusSection,
+    ScalerSection,
+    TlsSection,
+)
+from scaler.config.validate import policy_of
+from scaler.core.values import WorkloadId
+from scaler.ports import Clock, MetricsSource, PlanStore, StateStore
+from scaler.report.plan_json import plan_document
+from scaler.runtime.control import Controller, Ports, TickReport
+from scaler.runtime.leadership import SoleLeadership
+from scaler.runtime.logging import log_tick
+from scaler.runtime.loop import Cadence, ControlLoop
+from scaler.runtime.processes import Role, keep_running
+
+_log = structlog.get_logger(__name__)
+
+_ANNOUNCE_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says over the configuration file; None: as configured."""
+
+    config_file: Path | None = None
+    plan_store: Path | None = None
+    grpc_address: str | None = None
+    http_address: str | None = None
+    admin_address: str | None = None
+    announce: Callable[[dict[str, Any]], None] = lambda _: None  # told the bound addresses, once everything listens
+
+
+class PlanError(Exception):
+    """A plan could not be fetched or read."""
+
+
+def clock_of(config: ProcessConfig) -> Clock:
+    """Return the system's clock, or the rehearsal's."""
+    section = config.clock
+    if section.wall_origin is None or section.origin is None:
+        return SystemClock()
+    return ScaledClock(section.speed, section.wall_origin, section.origin)
+
+
+def source_of(section: MetricsSection, clock: Clock) -> MetricsSource:
+    """Return the metrics source that a section describes."""
+    if section.prometheus is not None:
+        return PrometheusSource(_prometheus_settings(section.prometheus), clock)
+    if section.scrape is not None:
+        scrape = section.scrape
+        return ScrapeSource(
+            ScrapeSettings(scrape.targets_file, scrape.timeout_s, scrape.max_bytes, scrape.concurrency), clock
+        )
+    if section.replay is not None:
+        return ReplaySource(section.replay.file)
+    raise ValueError("metrics must name a source")
+
+
+async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides = Overrides()) -> None:
+    """Run the controller role until `stop` is set."""
+    clock, policy = clock_of(config), policy_of(config)
+    async with AsyncExitStack() as stack:
+        observer = await _observer(config, clock, stack)
+        ports = Ports(observer, _plan_store(config, overrides), _state_store(config), SoleLeadership(), clock)
+        controller = Controller(ports, policy, heartbeat_s=config.controller.heartbeat_s)
+        cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
+        loop = ControlLoop(controller, clock, cadence, log_tick)
+        registry = _registry()
+        registry.register(ControllerCollector(lambda: loop.snapshot(clock.now_s())))
+        http_address = overrides.http_address or config.controller.http_address
+        admin_address = overrides.admin_address or config.controller.admin_address
+        http = HttpServer(metrics_app(registry, lambda: controller.ready), http_address)
+        admin = admin_server(_plan_view(controller, clock), admin_address)
+        await stack.enter_async_context(http)
+        await stack.enter_async_context(admin)
+        _announce("controller", overrides, {"http": (http_address, http.port), "admin": (admin_address, admin.port)})
+        await loop.run(stop)
+
+
+async def run_scaler(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides = Overrides()) -> None:
+    """Run the scaler role until `stop` is set. Streams end normally before the port closes."""
+    clock, section = clock_of(config), config.scaler
+    holder = PlanHolder(clock, ttl_s=section.plan_ttl_s, evidence_ttl_s=config.decision.evidence_ttl_s)
+    follower = PlanFollower(_plan_store(config, overrides), holder, poll_s=section.plan_poll_s)
+    registry = _registry()
+    settings = _server_settings(section, overrides)
+    http_address = overrides.http_address or section.http_address
+    server = ScalerServer(holder, settings, registry, validate=lambda sent: metadata_problems(dict(sent)))
+    http = HttpServer(metrics_app(registry, holder.ready), http_address)
+    async with AsyncExitStack() as stack:
+        await follower.poll()  # so that the first call finds the plan
+        await stack.enter_async_context(_running(follower))
+        await stack.enter_async_context(http)
+        await stack.enter_async_context(server)
+        _announce("scaler", overrides, {"grpc": (settings.address, server.port), "http": (http_address, http.port)})
+        await stop.wait()
+
+
+async def serve(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides = Overrides()) -> None:
+    """Run both roles, each as a process of its own, until `stop` is set; one that ends by itself is started again."""
+    if overrides.config_file is None:
+        raise ValueError("serve needs the configuration file, for its processes to read")
+    with TemporaryDirectory(prefix="headway-") as name:
+        folder = Path(name)
+        configured = overrides.plan_store or (config.plan_store.file if config.plan_store else None)
+        common = ("--config", str(overrides.config_file), "--plan-store", str(configured or folder / "plan.json"))
+        files = {role: folder / f"{role}.json" for role in ("controller", "scaler")}
+        controller = _arguments(http_address=overrides.http_address, admin_address=overrides.admin_address)
+        scaler = _arguments(grpc_address=overrides.grpc_address)
+        roles = (
+            Role("controller", ("controller", *common, "--json", str(files["controller"]), *controller)),
+            Role("scaler", ("scaler", *common, "--json", str(files["scaler"]), *scaler)),
+        )
+        async with asyncio.TaskGroup() as group:
+            announcing = group.create_task(_announce_all(files, overrides))
+            await keep_running(roles, stop)
+            announcing.cancel()
+
+
+def plan_of(source: Path | str, workload: WorkloadId) -> Any:
+    """Return the /plan document that a file holds, or that the admin address of a controller gives for one workload.
+
+    PlanError when there is none to be had.
+    """
+    try:
+        if isinstance(source, Path):
+            return json.loads(source.read_text(encoding="utf-8"))
+        query = {"namespace": workload.namespace, "name": workload.name}
+        answer = requests.get(f"http://{source}/plan", params=query, timeout=10, allow_redirects=False)
+        answer.raise_for_status()
+        return answer.json()
+    except (OSError, ValueError) as error:  # requests' errors are OSErrors, a body that is no JSON a ValueError
+        raise PlanError(f"no plan from {source}: {error}") from error
+
+
+def _arguments(**addresses: str | None) -> tuple[str, ...]:
+    given = ((f"--{name.replace('_', '-')}", value) for name, value in addresses.items() if value is not None)
+    return tuple(word for pair in given for word in pair)
+
+
+async def _announce_all(files: Mapping[str, Path], overrides: Overrides) -> None:
+    """Announce the addresses of all roles as one, once each has said its own."""
+    while not all(file.exists() for file in files.values()):
+        await asyncio.sleep(_ANNOUNCE_POLL_S)  # noqa: ASYNC110  # other processes make the files
+    said = {role: json.loads(file.read_text(encoding="utf-8"))["addresses"] for role, file in files.items()}
+    addresses = {f"{role}_{name}": value for role, ports in said.items() for name, value in ports.items()}
+    overrides.announce({"schema": 1, "role": "serve", "addresses": addresses})
+
+
+async def _observer(config: ProcessConfig, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
+    if config.metrics is None or config.cluster is None:
+        raise ValueError("a controller needs metrics and cluster")
+    source = source_of(config.metrics, clock)
+    stack.push_async_callback(source.close)
+    gpu_source = _gpu_source(config.gpu_metrics, source, clock)
+    if gpu_source is not None and gpu_source is not source:
+        stack.push_async_callback(gpu_source.close)
+    view = FileClusterView(config.cluster.file)
+    return CollectingObserver(source, view, clock, policy_of(config).decision, gpu_source=gpu_source)
+
+
+def _gpu_source(section: GpuMetricsSection | None, source: MetricsSource, clock: Clock) -> MetricsSource | None:
+    if section is None:
+        return None
+    return source if section.same else source_of(section, clock)
+
+
+def _prometheus_settings(section: PrometheusSection) -> PrometheusSettings:
+    header = section.tenant_header
+    return PrometheusSettings(
+        url=section.url,
+        connect_timeout_s=section.connect_timeout_s,
+        read_timeout_s=section.timeout_s,
+        total_timeout_s=section.timeout_s,
+        max_body_bytes=section.max_bytes,
+        retries=section.retries,
+        ca_file=section.ca_file,
+        cert_file=section.cert_file,
+        key_file=section.key_file,
+        bearer_token_file=section.bearer_token_file,
+        username=section.username,
+        password_file=section.password_file,
+        tenant=None if header is None else header.value,
+        tenant_header="X-Scope-OrgID" if header is None else header.name,
+    )
+
+
+def _plan_store(config: ProcessConfig, overrides: Overrides) -> PlanStore:
+    path = overrides.plan_store or (config.plan_store.file if config.plan_store else None)
+    if path is None:
+        raise ValueError("planStore must name a file")
+    return FilePlanStore(path)
+
+
+def _state_store(config: ProcessConfig) -> StateStore:
+    path = config.controller.checkpoint
+    return MemoryStateStore() if path is None else FileStateStore(path)
+
+
+def _server_settings(section: ScalerSection, overrides: Overrides) -> ServerSettings:
+    return ServerSettings(address=overrides.grpc_address or section.grpc_address, tls=_tls_files(section.tls))
+
+
+def _tls_files(section: TlsSection | None) -> TlsFiles | None:
+    if section is None:
+        return None
+    return TlsFiles(
+        section.cert_file, section.key_file, section.client_ca_file, frozenset(section.allowed_client_names)
+    )
+
+
+def _plan_view(controller: Controller, clock: Clock) -> Any:
+    def view(namespace: str | None, name: str | None, limit: int, continue_: str | None) -> Mapping[str, Any]:
+        report: TickReport | None = controller.last
+        return plan_document(
+            report.plan if report else None,
+            version=report.version if report else None,
+            leader=bool(report and report.leading),
+            now_s=clock.now_s(),
+            namespace=namespace,
+            name=name,
+            limit=limit,
+            continue_=continue_,
+        )
+
+    return view
+
+
+def _registry() -> CollectorRegistry:
+    """Return a registry of this process's own: memory, CPU, file descriptors, Python."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def _announce(role: str, overrides: Overrides, servers: Mapping[str, tuple[str, int]]) -> None:
+    """Say where the role listens, with the ports that were really bound."""
+    addresses = {name: str(Address(Address.parse(asked).host, port)) for name, (asked, port) in servers.items()}
+    _log.info("listening", role=role, **addresses)
+    overrides.announce({"schema": 1, "role": role, "addresses": addresses})
+
+
+@asynccontextmanager
+async def _running(follower: PlanFollower) -> AsyncIterator[None]:
+    task = asyncio.create_task(follower.run(), name="plan-follower")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

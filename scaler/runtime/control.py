@@ -1,0 +1,140 @@
+"""The controller's tick: observe, decide, publish, checkpoint. The numbers are made in `scaler.core.engine.step` alone.
+
+Nothing here decides: a tick that fails leaves the published plan as it is, and the scalers answer from it until its
+heartbeat is too old.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from scaler.config.models import Policy
+from scaler.core.engine import StepResult, step
+from scaler.core.observation import Observation, WorkloadObservation
+from scaler.core.plan import Plan
+from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan, answers_of, stopped_evidence
+from scaler.core.state import EngineState, resumed
+from scaler.core.values import Missing, Reason, WorkloadId
+from scaler.ports import Clock, Leadership, Observer, PlanStore, StateStore, StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a controller is connected to."""
+
+    observer: Observer
+    plans: PlanStore
+    states: StateStore
+    leadership: Leadership
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What one tick did, for logs, metrics and `/plan`."""
+
+    plan: Plan
+    version: PlanVersion | None  # of what is published; None before the first publication
+    leading: bool
+    published: bool  # the answers had changed, and were written
+    took_s: float  # on the wall
+    problems: tuple[str, ...] = ()  # stores that could not be written
+
+
+class Controller:
+    """Runs ticks over the ports. One tick at a time: the caller sees to that (see `ticks.py`)."""
+
+    def __init__(self, ports: Ports, policy: Policy, *, heartbeat_s: float = 60.0) -> None:
+        self._ports = ports
+        self.policy = policy
+        self._heartbeat_s = heartbeat_s
+        self._state: EngineState | None = None  # None until loaded
+        self._baseline: dict[WorkloadId, int] = {}  # what was published before this start
+        self._version: PlanVersion | None = None
+        self._answers: dict[WorkloadId, Answer] | None = None  # as published by this controller
+        self._beat_due_s = 0.0
+        self.last: TickReport | None = None
+
+    @property
+    def ready(self) -> tuple[bool, str]:
+        """Whether a first plan has been made. Leading is no condition: a standby is ready too."""
+        return (True, "plan made") if self.last else (False, "no tick yet")
+
+    async def tick(self) -> TickReport:
+        """Run one tick and return its report. StoreError while what was published before cannot be read."""
+        clock = self._ports.clock
+        began_s = clock.monotonic_s()
+        state = self._state if self._state is not None else await self._load()
+        now_s = clock.now_s()
+        observation = self._with_baseline(await self._ports.observer.observe(self.policy.workloads, now_s))
+        # In a thread, so that probes and `/plan` are answered while ten thousand workloads are decided about.
+        result: StepResult = await asyncio.to_thread(step, state, observation, self.policy, now_s)
+        self._state = result.state
+        problems: list[str] = []
+        published = await self._publish(result.plan, problems)
+        report = TickReport(
+            plan=result.plan,
+            version=self._version,
+            leading=self._ports.leadership.leading,
+            published=published,
+            took_s=clock.wall_duration(clock.monotonic_s() - began_s),
+            problems=tuple(problems),
+        )
+        self.last = report
+        return report
+
+    def checkpoint(self) -> None:
+        """Save the state; StoreError when it cannot be saved. Does nothing before the first tick."""
+        if self._state is not None:
+            self._ports.states.save(self._state)
+
+    async def _load(self) -> EngineState:
+        """Start: from the checkpoint or empty, with the published plan as what is in force."""
+        stored = await self._ports.plans.load()
+        if stored is not None:
+            self._version = stored.plan.version
+            answers = stored.plan.answers.items()
+            self._baseline = {key: answer.replicas for key, answer in answers if answer.replicas is not None}
+        return resumed(self._ports.states.load(), self._ports.clock.now_s())
+
+    def _with_baseline(self, observation: Observation) -> Observation:
+        """Add what was published before this start to each workload that has no target of its own yet."""
+        if not self._baseline:
+            return observation
+        workloads = dict(observation.workloads)
+        for key, target in self._baseline.items():
+            seen = workloads.get(key, WorkloadObservation(counts=Missing(Reason.NOT_OBSERVED)))
+            workloads[key] = replace(seen, published_target=target)
+        self._baseline = {}  # from the first tick on, every workload has its target in the state
+        return Observation(workloads)
+
+    async def _publish(self, plan: Plan, problems: list[str]) -> bool:
+        """Write the plan if its answers changed, else a heartbeat that is due. Return whether the plan was written."""
+        leadership = self._ports.leadership
+        if not leadership.leading:
+            return False
+        answers = answers_of(plan)
+        stopped = stopped_evidence(plan, self.policy.decision.stale_after_s)
+        try:
+            if answers != self._answers:
+                await self._write(plan, answers, stopped)
+                return True
+            if plan.at_s >= self._beat_due_s and self._version is not None:
+                await self._ports.plans.beat(Heartbeat(self._version, plan.at_s, stopped))
+                self._beat_due_s = plan.at_s + self._heartbeat_s
+        except StoreError as error:
+            problems.append(f"plan_store: {error}")
+        return False
+
+    async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:
+        version = _next_version(self._version, self._ports.leadership.epoch)
+        beat = Heartbeat(version, plan.at_s, stopped)
+        await self._ports.plans.publish(PublishedPlan(version, answers), beat)
+        self._version, self._answers = version, answers
+        self._beat_due_s = plan.at_s + self._heartbeat_s
+
+
+def _next_version(current: PlanVersion | None, epoch: int) -> PlanVersion:
+    """Return a version above the current one: scalers accept no older plan."""
+    if current is None or current.epoch < epoch:
+        return PlanVersion(epoch, 1)
+    return PlanVersion(current.epoch, current.sequence + 1)
