@@ -1,0 +1,195 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from scaler.adapters.exporter import (
+    MAX_SERIES_PER_WORKLOAD,
+    METRICS,
+    WORKLOAD_METRICS,
+    ControllerCollector,
+    ControllerSnapshot,
+    metrics_table,
+)
+from scaler.core.plan import Plan
+from scaler.core.published import PlanVersion
+from scaler.core.values import Known, WorkloadId
+from tests.plan_builders import AT_S, PLANS, plan, recommendation, saturation, unknown
+
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
+SNAPSHOT = ControllerSnapshot(
+    plan=plan(recommendation()),
+    version=PlanVersion(3, 41),
+    leading=True,
+    ticks=7,
+    tick_errors=2,
+    ticks_skipped=1,
+    tick_duration_s=0.25,
+)
+WORKLOAD_NAMES = {spec.name for spec in WORKLOAD_METRICS}
+
+Series = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def scrape(snapshot: ControllerSnapshot, now_s: float = AT_S + 4) -> dict[Series, float]:
+    """Render and parse as a Prometheus would; a series that occurs twice fails."""
+    registry = CollectorRegistry()
+    registry.register(ControllerCollector(lambda: snapshot, lambda: now_s))
+    samples: dict[Series, float] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in samples
+            samples[key] = sample.value
+    return samples
+
+
+def series(name: str, **labels: str) -> Series:
+    return name, tuple(sorted(labels.items()))
+
+
+def of_workloads(samples: dict[Series, float]) -> dict[Series, float]:
+    return {key: value for key, value in samples.items() if key[0] in WORKLOAD_NAMES}
+
+
+def with_plan(shown: Plan | None) -> ControllerSnapshot:
+    return replace(SNAPSHOT, plan=shown)
+
+
+def test_shows_the_recommendation_and_what_it_rests_on() -> None:
+    """Each number of a recommendation is a series in base units, of the workload's own labels."""
+    missing, notes = ("waiting: stale (1 of 8)",), ("frozen: 2", "rollout")
+    samples = scrape(with_plan(plan(recommendation(missing=missing, notes=notes))))
+    chat = {"namespace": "demo", "workload": "chat"}
+    recommended = "headway_recommendation_replicas"
+    assert of_workloads(samples) == {
+        series(recommended, kind="target", **chat): 12,
+        series(recommended, kind="told", **chat): 12,
+        series(recommended, kind="lower", **chat): 2,
+        series(recommended, kind="upper", **chat): 40,
+        series(recommended, kind="uncapped", **chat): 15,
+        series("headway_replicas", state="spec", **chat): 10,
+        series("headway_replicas", state="ready", **chat): 8,
+        series("headway_replicas", state="pending", **chat): 2,
+        series("headway_replicas", state="blocked", **chat): 1,
+        series("headway_active", **chat): 1,
+        series("headway_saturation_ratio", **chat): 1.24,
+        series("headway_saturation_term_ratio", term="slots", **chat): 1.24,
+        series("headway_saturation_term_ratio", term="kv_cache", **chat): 0.62,
+        series("headway_saturation_term_ratio", term="queue_time", **chat): pytest.approx(1.24 / 3),
+        series("headway_saturation_term_ratio", term="gpu_activity", **chat): pytest.approx(1.24 / 6),
+        series("headway_demand_per_second", **chat): 42.5,
+        series("headway_capacity_per_second", **chat): 5,
+        series("headway_lead_time_seconds", **chat): 330,
+        series("headway_evidence_age_seconds", **chat): 12,
+        series("headway_workload_missing", signal="waiting", reason="stale", **chat): 1,
+        series("headway_workload_condition", condition="frozen", **chat): 2,
+        series("headway_workload_condition", condition="rollout", **chat): 1,
+    }
+
+
+def test_shows_how_the_ticking_goes() -> None:
+    """The controller's own series count ticks and tell the age of the latest one."""
+    samples = scrape(SNAPSHOT)
+    assert {key: value for key, value in samples.items() if key not in of_workloads(samples)} == {
+        series("headway_leader"): 1,
+        series("headway_workloads"): 1,
+        series("headway_plan_epoch"): 3,
+        series("headway_plan_sequence"): 41,
+        series("headway_tick_duration_seconds"): 0.25,
+        series("headway_last_tick_age_seconds"): 4,
+        series("headway_ticks_total"): 7,
+        series("headway_tick_errors_total"): 2,
+        series("headway_ticks_skipped_total"): 1,
+    }
+
+
+def test_what_is_not_known_has_no_series() -> None:
+    """Without a view there is no target, no replica count and no saturation, and a reason instead."""
+    names = {name for name, _ in of_workloads(scrape(with_plan(plan(unknown()))))}
+    assert names == {
+        "headway_recommendation_replicas",  # of the bounds
+        "headway_active",
+        "headway_lead_time_seconds",
+        "headway_evidence_age_seconds",
+        "headway_workload_missing",
+    }
+    kinds = {dict(labels).get("kind") for _, labels in of_workloads(scrape(with_plan(plan(unknown()))))}
+    assert kinds - {None} == {"lower", "upper"}
+
+
+def test_before_the_first_tick_there_is_nothing_to_show() -> None:
+    """A controller that has not ticked shows that, and no number that it does not have."""
+    empty = ControllerSnapshot(None, None, leading=False, ticks=0, tick_errors=0, ticks_skipped=0, tick_duration_s=None)
+    assert {name for name, _ in scrape(empty)} == {
+        "headway_leader",
+        "headway_ticks_total",
+        "headway_tick_errors_total",
+        "headway_ticks_skipped_total",
+    }
+
+
+def test_a_standby_shows_no_workloads() -> None:
+    """Only the leader exports workloads: two sets of series of one workload would add up in every sum."""
+    assert of_workloads(scrape(replace(SNAPSHOT, leading=False))) == {}
+
+
+def test_each_scrape_shows_the_snapshot_of_its_time() -> None:
+    """The same collector shows the newer plan when there is one, and nothing of the older."""
+    snapshots = iter([with_plan(plan(recommendation())), with_plan(plan(recommendation(WorkloadId("demo", "new"))))])
+    registry = CollectorRegistry()
+    registry.register(ControllerCollector(lambda: next(snapshots), lambda: AT_S))
+    assert b'workload="chat"' in generate_latest(registry)
+    second = generate_latest(registry)
+    assert b'workload="new"' in second
+    assert b'workload="chat"' not in second
+
+
+def test_the_fullest_workload_has_exactly_its_budget() -> None:
+    """With every number known and more absences and conditions than are named, a workload has 25 series."""
+    fullest = recommendation(
+        missing=tuple(f"signal_{i}: stale (1 of 8)" for i in range(9)),
+        notes=tuple(f"condition_{i}: {i}" for i in range(9)),
+        saturation=saturation(),
+        demand=Known(1.0),
+    )
+    samples = of_workloads(scrape(with_plan(plan(fullest))))
+    assert len(samples) == MAX_SERIES_PER_WORKLOAD == 25
+    labels = [dict(labels) for _, labels in samples]
+    assert [it["signal"] for it in labels if "signal" in it] == ["signal_0", "signal_1", "other"]
+    assert [it["condition"] for it in labels if "condition" in it] == ["condition_0", "condition_1", "other"]
+
+
+@given(PLANS)
+def test_no_plan_breaks_the_exposition_or_the_budget(shown: Plan) -> None:
+    """Whatever a plan holds: unique series, finite values, and no workload above its budget."""
+    samples = of_workloads(scrape(with_plan(shown)))
+    assert all(abs(value) < float("inf") for value in samples.values())
+    for key in shown.recommendations:
+        own = [k for k in samples if {("namespace", key.namespace), ("workload", key.name)} <= set(k[1])]
+        assert len(own) <= MAX_SERIES_PER_WORKLOAD
+
+
+def test_the_documentation_has_every_metric() -> None:
+    """docs/metrics.md holds the table that the code generates."""
+    assert metrics_table() in DOCS.read_text()
+
+
+def test_metrics_are_named_by_convention() -> None:
+    """Names start with headway_, counters end in _total, every metric has a help text, and a name occurs once."""
+    assert len({spec.name for spec in METRICS}) == len(METRICS)
+    for spec in METRICS:
+        assert spec.name.startswith("headway_")
+        assert (spec.kind == "counter") == spec.name.endswith("_total")
+        assert spec.help.endswith(".")
+
+
+def test_a_registry_sees_that_the_names_are_taken() -> None:
+    """A second collector of the same names is refused when it is registered, not at the first scrape."""
+    registry = CollectorRegistry()
+    registry.register(ControllerCollector(lambda: SNAPSHOT, lambda: AT_S))
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(ControllerCollector(lambda: SNAPSHOT, lambda: AT_S))
