@@ -45,7 +45,7 @@ class ReplaySource:
         self._current: list[_Record] = []  # the fetches of one tick have the same time
 
     async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
-        """Return what was recorded for these names; SourceError before its beginning, for a bad line, or as recorded."""
+        """Return what was recorded for these names; SourceError before the start, for a bad line, or as recorded."""
         try:
             self._advance(now_s)
         except SourceError:

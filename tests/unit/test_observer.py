@@ -1,0 +1,174 @@
+"""One tick's observation, from sources and a view in memory."""
+
+from typing import Any
+
+import pytest
+
+from scaler.adapters.observer import CollectingObserver, SourceFailure
+from scaler.adapters.signals.rabbitmq import QueueSettings
+from scaler.config.models import DecisionSettings, WorkloadSettings
+from scaler.core.observation import ReplicaCounts, WorkloadObservation
+from scaler.core.values import Known, Missing, Reason, WorkloadId
+from scaler.ports import ClusterSnapshot, Sample, WorkloadView
+from tests.metrics_fakes import T0, FixedClock, FixedView, ListSource, exposition, vllm_pod
+
+CHAT, CODE, RENDER = WorkloadId("demo", "chat"), WorkloadId("team", "chat"), WorkloadId("demo", "render")
+WORKLOADS = (
+    WorkloadSettings(namespace="demo", name="chat"),
+    WorkloadSettings(namespace="team", name="chat"),
+    WorkloadSettings(namespace="demo", name="render", engine="rabbitmq", source="render"),
+)
+VIEW = ClusterSnapshot(
+    T0,
+    {
+        CHAT: WorkloadView(ReplicaCounts(spec=3, ready=2, pending=1), ("chat-0", "chat-1")),
+        CODE: WorkloadView(ReplicaCounts(spec=1, ready=1), ("chat-0",), rollout=True),
+        RENDER: WorkloadView(ReplicaCounts(spec=1, ready=1), ("render-0",)),
+    },
+)
+BROKER = exposition("rabbitmq", namespace="rabbitmq", instance="10.0.0.3:15692")
+GPUS = exposition("dcgm", namespace="gpu-operator", pod="dcgm-exporter-x1")
+
+
+def engines() -> list[Sample]:
+    """Return what the three vLLM pods and a pod that is gone export, and the broker."""
+    half = [s for s in vllm_pod("chat-0", "team") if s.labels.get("engine") != "1"]
+    return [*vllm_pod("chat-0"), *vllm_pod("chat-1"), *vllm_pod("chat-7"), *half, *BROKER]
+
+
+async def observe(
+    source: ListSource | None = None, view: ClusterSnapshot | None = VIEW, **settings: Any
+) -> tuple[dict[WorkloadId, WorkloadObservation], CollectingObserver]:
+    """Observe one tick."""
+    source = source or ListSource(engines())
+    observer = CollectingObserver(
+        source, FixedView(view), FixedClock(), DecisionSettings(), queues=QueueSettings(prefetch=1), **settings
+    )
+    return dict((await observer.observe(WORKLOADS, T0)).workloads), observer
+
+
+async def test_every_workload_is_observed_with_its_own_pods() -> None:
+    """Two workloads of one name in two namespaces, with pods of one name, are two."""
+    seen, _ = await observe()
+    assert set(seen) == {CHAT, CODE, RENDER}
+    assert [r.pod for r in seen[CHAT].replicas] == ["chat-0", "chat-1"]
+    assert [r.running for r in seen[CHAT].replicas] == [Known(78.0), Known(78.0)]
+    assert [r.running for r in seen[CODE].replicas] == [Known(37.0)]
+    assert seen[CHAT].counts == ReplicaCounts(spec=3, ready=2, pending=1)
+    assert (seen[CHAT].rollout, seen[CODE].rollout) == (False, True)
+    assert seen[CHAT].queue is None
+
+
+async def test_a_queue_worker_has_its_queue_and_silent_pods() -> None:
+    """What a queue worker does is told by its queue; its pods export nothing, which is no gap."""
+    seen, _ = await observe()
+    queue = seen[RENDER].queue
+    assert queue is not None
+    assert (queue.waiting, queue.unacked, queue.consumers, queue.prefetch) == tuple(map(Known, (12.0, 6.0, 8.0, 1.0)))
+    assert [r.running for r in seen[RENDER].replicas] == [Missing(Reason.NOT_EXPORTED)]
+
+
+async def test_fetches_do_not_grow_with_workloads() -> None:
+    """One fetch per engine in use and one for GPUs, however many workloads there are."""
+    source, gpus = ListSource(engines()), ListSource(GPUS)
+    many = tuple(WorkloadSettings(namespace=f"ns-{i % 7}", name=f"w-{i}") for i in range(200))
+    observer = CollectingObserver(source, FixedView(VIEW), FixedClock(), DecisionSettings(), gpu_source=gpus)
+    await observer.observe((*WORKLOADS, *many), T0)
+    assert (len(source.asked), len(gpus.asked), observer.stats.fetches) == (2, 1, 3)
+    by_engine = {bool(request.namespaces): request for request in source.asked}
+    assert by_engine[True].namespaces == tuple(sorted({"demo", "team", *(f"ns-{i}" for i in range(7))}))
+    assert by_engine[False].names == tuple(n for n in by_engine[False].names if n.startswith("rabbitmq"))
+
+
+async def test_gpu_activity_joins_the_pods() -> None:
+    """GPU activity comes from its own source, by the workload's labels."""
+    seen, _ = await observe(gpu_source=ListSource(GPUS))
+    assert [r.gpu_activity for r in seen[CHAT].replicas] == [Known(0.9), Known(0.4375)]
+    assert [r.gpu_activity for r in seen[CODE].replicas] == [Missing(Reason.NO_SERIES)]
+    seen, _ = await observe()
+    assert [r.gpu_activity for r in seen[CHAT].replicas] == [Missing(Reason.NOT_CONFIGURED)] * 2
+
+
+async def test_one_failed_source_leaves_the_other_s_readings() -> None:
+    """With the GPU source down, engines are still read, and the other way round."""
+    seen, observer = await observe(gpu_source=ListSource(failure=Reason.SOURCE_TIMEOUT))
+    assert seen[CHAT].replicas[0].running == Known(78.0)
+    assert seen[CHAT].replicas[0].gpu_activity == Missing(Reason.SOURCE_TIMEOUT)
+    assert observer.stats.failures == (SourceFailure("dcgm", Reason.SOURCE_TIMEOUT, "as told"),)
+    seen, _ = await observe(ListSource(failure=Reason.SOURCE_DOWN), gpu_source=ListSource(GPUS))
+    assert seen[CHAT].replicas[0].running == Missing(Reason.SOURCE_DOWN)
+    assert seen[CHAT].replicas[0].gpu_activity == Known(0.9)
+
+
+@pytest.mark.parametrize("reason", [Reason.SOURCE_DOWN, Reason.SOURCE_TIMEOUT])
+async def test_with_the_source_away_every_ready_pod_is_there_and_silent(reason: Reason) -> None:
+    """An outage is not an idle fleet: all pods are observed, all readings say why they are absent."""
+    seen, _ = await observe(ListSource(failure=reason))
+    for workload in (CHAT, CODE):
+        for replica in seen[workload].replicas:
+            assert {replica.running, replica.waiting, replica.completions_rps, replica.still_s} == {Missing(reason)}
+    queue = seen[RENDER].queue
+    assert queue is not None
+    assert {queue.waiting, queue.unacked, queue.consumers} == {Missing(reason)}
+    assert seen[CHAT].counts == ReplicaCounts(spec=3, ready=2, pending=1)
+
+
+async def test_an_empty_answer_is_not_an_idle_fleet() -> None:
+    """Prometheus after a restart answers with nothing; nobody is idle for that."""
+    seen, _ = await observe(ListSource())
+    assert {r.running for r in seen[CHAT].replicas} == {Missing(Reason.NO_SERIES)}
+
+
+async def test_a_partial_answer_is_told() -> None:
+    """What a partial answer does not have may be lost; its warnings are in the statistics."""
+    only = ListSource(vllm_pod("chat-0"), partial=("store-3 is away",))
+    seen, observer = await observe(only)
+    assert [r.running for r in seen[CHAT].replicas] == [Known(78.0), Missing(Reason.PARTIAL_ANSWER)]
+    assert observer.stats.partial == ("store-3 is away", "store-3 is away")  # one per fetch
+
+
+async def test_without_a_view_no_count_is_known() -> None:
+    """A view that fails makes all counts unknown; the broker is still read, which sees work at zero replicas."""
+    seen, observer = await observe(view=None)
+    assert {o.counts for o in seen.values()} == {Missing(Reason.VIEW_UNAVAILABLE)}
+    assert {o.replicas for o in seen.values()} == {()}
+    queue = seen[RENDER].queue
+    assert queue is not None
+    assert queue.waiting == Known(12.0)
+    assert [f.what for f in observer.stats.failures] == ["cluster"]
+
+
+async def test_a_workload_that_the_view_does_not_know() -> None:
+    """A view that has no answer about a workload does not say that it has no replicas."""
+    seen, _ = await observe(view=ClusterSnapshot(T0, {CHAT: VIEW.workloads[CHAT]}))
+    assert seen[CODE].counts == Missing(Reason.VIEW_UNAVAILABLE)
+    assert seen[CHAT].counts == VIEW.workloads[CHAT].counts
+
+
+async def test_a_workload_at_zero_has_its_queue() -> None:
+    """With no replicas the broker still tells what waits."""
+    empty = ClusterSnapshot(T0, {RENDER: WorkloadView(ReplicaCounts(spec=0, ready=0), ())})
+    seen, _ = await observe(view=empty)
+    queue = seen[RENDER].queue
+    assert queue is not None
+    assert (seen[RENDER].replicas, queue.waiting) == ((), Known(12.0))
+
+
+async def test_an_engine_that_nobody_can_read_is_silent() -> None:
+    """A workload whose engine has no preset is observed, and nothing about it is known."""
+    source = ListSource(engines())
+    observer = CollectingObserver(source, FixedView(VIEW), FixedClock(), DecisionSettings())
+    strange = WorkloadSettings(namespace="demo", name="chat", engine="profile:own")
+    seen = (await observer.observe((strange,), T0)).workloads[CHAT]
+    assert {r.running for r in seen.replicas} == {Missing(Reason.NO_SERIES)}
+    assert source.asked == []
+
+
+async def test_the_statistics_name_what_matched() -> None:
+    """Which of a signal's names an engine has is told, so that a rename is seen."""
+    _, observer = await observe()
+    stats = observer.stats
+    assert stats.matched["kv_usage"] == ("vllm:kv_cache_usage_perc",)
+    assert stats.matched["waiting"] == ("rabbitmq_detailed_queue_messages_ready", "vllm:num_requests_waiting_by_reason")
+    assert (stats.at_s, stats.failures, stats.partial) == (T0, (), ())
+    assert stats.samples > 100
