@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from scaler.adapters.address import Address
 from scaler.adapters.clock import ScaledClock, SystemClock
 from scaler.adapters.cluster_file import FileClusterView
-from scaler.adapters.exporter import ControllerCollector
+from scaler.adapters.exporter import ControllerCollector, ControllerSnapshot
 from scaler.adapters.http import HttpServer, admin_server, metrics_app
 from scaler.adapters.keda.follow import PlanFollower
 from scaler.adapters.keda.holder import PlanHolder
@@ -100,7 +100,7 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
         loop = ControlLoop(controller, clock, cadence, log_tick)
         registry = _registry()
-        registry.register(ControllerCollector(lambda: loop.snapshot(clock.now_s())))
+        registry.register(ControllerCollector(lambda: _snapshot(controller, loop), clock.now_s))
         http_address = overrides.http_address or config.controller.http_address
         admin_address = overrides.admin_address or config.controller.admin_address
         http = HttpServer(metrics_app(registry, lambda: controller.ready), http_address)
@@ -240,6 +240,19 @@ def _tls_files(section: TlsSection | None) -> TlsFiles | None:
         return None
     return TlsFiles(
         section.cert_file, section.key_file, section.client_ca_file, frozenset(section.allowed_client_names)
+    )
+
+
+def _snapshot(controller: Controller, loop: ControlLoop) -> ControllerSnapshot:
+    report = controller.last
+    return ControllerSnapshot(
+        plan=report.plan if report else None,
+        version=report.version if report else None,
+        leading=bool(report and report.leading),
+        ticks=loop.completed,
+        tick_errors=loop.errors,
+        ticks_skipped=loop.skipped,
+        tick_duration_s=report.took_s if report else None,
     )
 
 

@@ -89,7 +89,7 @@ def _extended(history: History, pool: Pool, decision: DecisionSettings, now_s: f
     """
     running = pool.running.down(0.0, hold_share=decision.silent_hold_share)
     waiting = pool.waiting.down(0.0, hold_share=decision.silent_hold_share)
-    kept = list(history)
+    kept = [(at, total) for at, total in history if at < now_s]  # a clock that was set back leaves nothing to compare
     if isinstance(running, Known) and isinstance(waiting, Known):
         kept.append((now_s, running.value + waiting.value))
     while len(kept) > 1 and kept[1][0] <= now_s - decision.rate_window_s:  # keep one that is at least a window old
@@ -98,11 +98,14 @@ def _extended(history: History, pool: Pool, decision: DecisionSettings, now_s: f
 
 
 def _growth_rps(history: History, window_s: float, now_s: float) -> Reading:
-    """Return the growth per second of what is in the system, over the rate window or as much of it as is known."""
+    """Return the growth per second of what is in the system, over the rate window or as much of it as is known.
+
+    Less than a quarter of the window is too little: one batch of arrivals would look like a flood.
+    """
     if len(history) < 2 or history[-1][0] != now_s:
         return Missing(Reason.TOO_FEW_SAMPLES)
     (start, before), (end, after) = history[0], history[-1]
-    if end - start > 2 * window_s:
+    if not window_s / 4 <= end - start <= 2 * window_s:
         return Missing(Reason.TOO_FEW_SAMPLES)
     return Known((after - before) / (end - start))
 

@@ -24,7 +24,10 @@ class PlanVersion:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What KEDA is to be told about one workload. `replicas` is None when nothing trustworthy is known."""
+    """What KEDA is to be told about one workload: replicas, or None and the reason why nothing is known to trust.
+
+    With replicas the reason is empty: it would change, and with it the plan be written, while no answer does.
+    """
 
     replicas: int | None
     reason: str
@@ -63,7 +66,7 @@ def answers_of(plan: Plan) -> dict[WorkloadId, Answer]:
 
 
 def _answer(item: Recommendation) -> Answer:
-    told, reason = (None, item.told.reason.value) if isinstance(item.told, Missing) else (item.told, item.reason)
+    told, reason = (None, item.told.reason.value) if isinstance(item.told, Missing) else (item.told, "")
     present = not isinstance(item.counts, Missing) and item.counts.asked > 0
     return Answer(replicas=told, reason=reason, active=item.active, present=present)
 

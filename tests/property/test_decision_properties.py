@@ -197,6 +197,24 @@ def test_what_comes_later_does_not_change_what_was_decided(
     assert tell(short, past) == tell(longer, [*past, *future])[: len(past)]
 
 
+@given(STORY, st.floats(-1e5, 1e5))
+def test_a_clock_that_is_set_never_lowers_a_target_in_the_dark(story: list[WorkloadObservation], jump_s: float) -> None:
+    """Forwards or backwards, what is in force stays so."""
+    ticker = Ticker()
+    before = tell(ticker, [*story, seen([replica()])])[-1].target
+    assert ticker.tick(seen(counts=ReplicaCounts(spec=3, ready=3)), every_s=jump_s).target == before
+
+
+@given(STORY, st.lists(st.floats(-100, 100), min_size=1, max_size=8))
+def test_any_sequence_of_times_can_be_decided_on(story: list[WorkloadObservation], jumps_s: list[float]) -> None:
+    """Two ticks at one time, or a clock that is set back, are no error."""
+    ticker = Ticker()
+    for jump_s in jumps_s:
+        for observation in story:
+            ticker.tick(observation, every_s=jump_s)
+            ticker.tick(observation, every_s=0.0)
+
+
 def test_the_workload_of_the_stories_is_the_one_decided_about() -> None:
     """The builders and the engine speak of the same workload."""
     assert Ticker().tick(seen([replica()])).workload == CHAT

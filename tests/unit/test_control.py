@@ -1,0 +1,225 @@
+"""The controller's tick over ports: what is published when, and how a start and a failing store go."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from scaler.adapters.plan_store import MemoryPlanStore
+from scaler.adapters.state_store import MemoryStateStore
+from scaler.config.models import Policy, WorkloadSettings
+from scaler.core.observation import Observation, ReplicaCounts, WorkloadObservation
+from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan, StoredPlan
+from scaler.core.values import Missing, Reason, WorkloadId
+from scaler.ports import StoreError
+from scaler.runtime.control import Controller, Ports
+from scaler.runtime.leadership import SoleLeadership
+from tests.core_builders import CHAT, T0, replica, replicas, seen, workload
+
+BUSY = seen(replicas(4, running=32, waiting=40, completions_rps=5))
+CALM = seen(replicas(4, running=27, completions_rps=4.2))
+IDLE = seen(replicas(4, running=0, kv_usage=0, completions_rps=0))
+
+
+@dataclass
+class HandClock:
+    """A clock that the test turns."""
+
+    at_s: float = T0
+
+    def now_s(self) -> float:
+        """Return the time that the test set."""
+        return self.at_s
+
+    monotonic_s = now_s
+
+    def from_wall(self, wall_s: float) -> float:
+        """Return the same time."""
+        return wall_s
+
+    def wall_duration(self, duration_s: float) -> float:
+        """Return the same duration."""
+        return duration_s
+
+
+@dataclass
+class ScriptedObserver:
+    """Sees what the test says."""
+
+    sees: WorkloadObservation = CALM
+
+    async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
+        """Return the scripted observation of the one workload."""
+        return Observation({CHAT: self.sees})
+
+
+class BreakableStore(MemoryPlanStore):
+    """A plan store whose writes or reads fail while the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+        self.plans = 0
+        self.beats = 0
+
+    async def publish(self, plan: PublishedPlan, heartbeat: Heartbeat) -> None:
+        """Publish, or fail."""
+        self._check()
+        self.plans += 1
+        await super().publish(plan, heartbeat)
+
+    async def beat(self, heartbeat: Heartbeat) -> None:
+        """Beat, or fail."""
+        self._check()
+        self.beats += 1
+        await super().beat(heartbeat)
+
+    async def load(self) -> StoredPlan | None:
+        """Load, or fail."""
+        self._check()
+        return await super().load()
+
+    def _check(self) -> None:
+        if self.broken:
+            raise StoreError("the store is broken")
+
+
+@dataclass
+class Rig:
+    """A controller with everything around it in the test's hands."""
+
+    observer: ScriptedObserver = field(default_factory=ScriptedObserver)
+    plans: BreakableStore = field(default_factory=BreakableStore)
+    states: MemoryStateStore = field(default_factory=MemoryStateStore)
+    leadership: SoleLeadership = field(default_factory=SoleLeadership)
+    clock: HandClock = field(default_factory=HandClock)
+
+    def controller(self) -> Controller:
+        """Start a controller on what is there."""
+        ports = Ports(self.observer, self.plans, self.states, self.leadership, self.clock)
+        return Controller(ports, Policy(workloads=(workload(),)))
+
+    async def stored(self) -> StoredPlan:
+        """Return what the scalers would read."""
+        stored = await MemoryPlanStore.load(self.plans)
+        assert stored is not None
+        return stored
+
+
+async def test_a_plan_is_written_when_answers_change_and_beaten_when_they_do_not() -> None:
+    """Four minutes of calm write one plan and a heartbeat a minute; a surge writes the next one."""
+    rig = Rig()
+    controller = rig.controller()
+    for _ in range(17):
+        await controller.tick()
+        rig.clock.at_s += 15
+    assert (rig.plans.plans, rig.plans.beats) == (1, 4)
+    rig.observer.sees = BUSY
+    report = await controller.tick()
+    assert report.published
+    assert rig.plans.plans == 2
+    assert (await rig.stored()).plan.version == PlanVersion(0, 2)
+
+
+async def test_stopped_evidence_is_named_in_the_heartbeat() -> None:
+    """An unchanged plan on input of hours ago must not look fresh."""
+    rig = Rig()
+    controller = rig.controller()
+    await controller.tick()
+    rig.observer.sees = seen([replica(running=Missing(Reason.SOURCE_DOWN))], counts=ReplicaCounts(4, 4))
+    for _ in range(20):
+        rig.clock.at_s += 15
+        await controller.tick()
+    assert (await rig.stored()).heartbeat.stopped == {CHAT: T0}
+
+
+async def test_a_restart_in_a_surge_starts_from_the_published_target() -> None:
+    """The new controller's plan is newer, holds the surge, and acts on more at once."""
+    rig = Rig(observer=ScriptedObserver(BUSY))
+    first = rig.controller()
+    for _ in range(5):
+        await first.tick()
+        rig.clock.at_s += 15
+    before = (await rig.stored()).plan
+    peak = before.answers[CHAT].replicas
+    assert peak is not None
+    assert peak > 4
+    first.checkpoint()
+
+    rig.observer.sees = replace(IDLE, counts=ReplicaCounts(spec=peak, ready=4, pending=peak - 4))
+    second = rig.controller()
+    report = await second.tick()
+    assert report.plan.recommendations[CHAT].target == peak
+    after = (await rig.stored()).plan
+    assert after.version > before.version
+    assert after.answers[CHAT].replicas == peak
+
+    rig.observer.sees = seen(replicas(peak, running=32, waiting=500, completions_rps=5))
+    rig.clock.at_s += 15
+    grown = (await second.tick()).plan.recommendations[CHAT].target
+    assert isinstance(grown, int)
+    assert grown > peak
+
+
+async def test_a_store_that_cannot_be_read_at_the_start_stops_the_start_only() -> None:
+    """Without what was published nothing is decided: a plan from an empty start could lower a target."""
+    rig = Rig()
+    answers = {CHAT: Answer(replicas=9, reason="surge", active=True, present=True)}
+    version = PlanVersion(0, 7)
+    await rig.plans.publish(PublishedPlan(version, answers), Heartbeat(version, T0, {}))
+    rig.plans.broken = True
+    controller = rig.controller()
+    with pytest.raises(StoreError):
+        await controller.tick()
+    assert controller.ready == (False, "no tick yet")
+    rig.plans.broken = False
+    report = await controller.tick()
+    assert report.plan.recommendations[CHAT].target == 9
+    assert (await rig.stored()).plan.version == PlanVersion(0, 8)
+
+
+async def test_a_plan_that_could_not_be_written_is_written_at_the_next_tick() -> None:
+    """The problem is reported, and the change is not forgotten."""
+    rig = Rig()
+    controller = rig.controller()
+    await controller.tick()
+    rig.plans.broken, rig.observer.sees = True, BUSY
+    report = await controller.tick()
+    assert report.problems == ("plan_store: the store is broken",)
+    assert not report.published
+    rig.plans.broken = False
+    assert (await controller.tick()).published
+
+
+async def test_who_does_not_lead_decides_and_publishes_nothing() -> None:
+    """A hot standby runs the same loop."""
+    rig = Rig(leadership=SoleLeadership(leading=False))
+    controller = rig.controller()
+    report = await controller.tick()
+    assert report.plan.recommendations[CHAT].target == 4
+    assert controller.ready[0]
+    assert await MemoryPlanStore.load(rig.plans) is None
+
+
+async def test_a_new_epoch_starts_its_own_sequence() -> None:
+    """After a change of leader the epoch orders the plans."""
+    rig = Rig()
+    await rig.controller().tick()
+    rig.leadership = SoleLeadership(epoch=3)
+    await rig.controller().tick()
+    assert (await rig.stored()).plan.version == PlanVersion(3, 1)
+
+
+async def test_a_published_workload_that_is_not_seen_keeps_its_answer() -> None:
+    """Neither the cluster view nor the metrics know it: the answer stays what it was."""
+    rig = Rig()
+    first = rig.controller()
+    await first.tick()
+
+    class Blind(ScriptedObserver):
+        async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
+            return Observation({})
+
+    rig.observer = Blind()
+    report = await rig.controller().tick()
+    assert report.plan.recommendations[CHAT].target == 4
+    assert WorkloadId("demo", "chat") in (await rig.stored()).plan.answers
