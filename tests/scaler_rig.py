@@ -26,6 +26,7 @@ M = TypeVar("M", bound=Message)
 START_S = 1_700_000_000.0
 CHAT = WorkloadId("shop", "chat")
 LOOPBACK = "127.0.0.1:0"
+LIMIT_S = 60.0
 
 # One connection per channel (grpc would share one between channels to the same port) and quick reconnects.
 CHANNEL_OPTIONS = (
@@ -99,12 +100,12 @@ async def value(stub: ExternalScalerStub, workload: WorkloadId = CHAT) -> float:
 
 async def soon(awaitable: Awaitable[T]) -> T:
     """Wait for what must happen. The limit is generous: it is there for a failing test to end."""
-    return await asyncio.wait_for(awaitable, 20)
+    return await asyncio.wait_for(awaitable, LIMIT_S)
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds that another task brings about."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():  # noqa: ASYNC110 - nothing signals what happens inside grpc
             await asyncio.sleep(0.005)
 

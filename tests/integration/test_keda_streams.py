@@ -9,7 +9,20 @@ from grpc import aio
 from external_scaler_proto import externalscaler_pb2 as pb
 from external_scaler_proto.externalscaler_pb2_grpc import ExternalScalerStub
 from scaler.core.values import WorkloadId
-from tests.scaler_rig import CHANNEL_OPTIONS, CHAT, Served, answer, read, reference, serving, soon, stored, until, value
+from tests.scaler_rig import (
+    CHANNEL_OPTIONS,
+    CHAT,
+    LIMIT_S,
+    Served,
+    answer,
+    read,
+    reference,
+    serving,
+    soon,
+    stored,
+    until,
+    value,
+)
 
 OTHER = WorkloadId("lab", "chat")
 ASLEEP = answer(0, active=False, present=False)
@@ -171,7 +184,7 @@ async def _silent(stream: Stream) -> bool:
 
 async def _settled(number: Callable[[], int]) -> int:
     """Return a number once it has stopped changing."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_S):
         while True:
             before = number()
             await asyncio.sleep(0.3)
