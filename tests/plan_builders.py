@@ -80,9 +80,9 @@ READINGS = st.one_of(
 _COUNTS = st.integers(0, 10_000)
 _MAYBE = _COUNTS | st.builds(Missing, st.sampled_from(Reason))
 _REPLICAS = st.builds(ReplicaCounts, _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS)
-_WORDS = st.from_regex(r"[a-z_]{1,20}", fullmatch=True)
+_WORDS = st.sampled_from(("running", "waiting", "kv_usage", "stalled", "frozen", "rollout", "x"))
 _MISSING = st.builds("{}: {} ({} of 9)".format, _WORDS, st.sampled_from(Reason), st.integers(1, 9))
-_NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
+_NAMES = st.sampled_from(("a", "a-b", "a0", "ab", "b", "z"))
 _SATURATIONS = st.builds(
     Saturation,
     READINGS,
@@ -90,7 +90,7 @@ _SATURATIONS = st.builds(
     READINGS,
     READINGS,
     st.sampled_from((*TERMS, "none")),
-    st.dictionaries(st.sampled_from(TERMS) | _WORDS, READINGS),
+    st.dictionaries(st.sampled_from(TERMS) | _WORDS, READINGS, max_size=4),
 )
 RECOMMENDATIONS = st.builds(
     recommendation,
@@ -105,7 +105,10 @@ RECOMMENDATIONS = st.builds(
     saturation=_SATURATIONS,
     demand=READINGS,
     capacity=READINGS,
-    missing=st.lists(_MISSING, max_size=9).map(tuple),
-    notes=st.lists(st.builds("{}: {}".format, _WORDS, st.integers(1, 9)) | _WORDS, max_size=9).map(tuple),
+    missing=st.lists(_MISSING, max_size=5).map(tuple),
+    notes=st.lists(st.builds("{}: {}".format, _WORDS, st.integers(1, 9)) | _WORDS, max_size=5).map(tuple),
 )
-PLANS = st.lists(RECOMMENDATIONS, max_size=8).map(lambda items: plan(*items))
+PLANS = st.lists(RECOMMENDATIONS, max_size=3).map(lambda items: plan(*items))
+NAMED_PLANS = st.lists(st.builds(WorkloadId, _NAMES, _NAMES), max_size=12).map(
+    lambda names: plan(*(recommendation(name) for name in names))
+)
