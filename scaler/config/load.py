@@ -1,7 +1,7 @@
 """Reading the configuration file: the only part of the configuration, with `check.py`, that touches the disk."""
 
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,10 +38,11 @@ class ConfigErrors(Exception):  # noqa: N818  # it is several errors, and says s
         super().__init__("\n".join(map(str, self.problems)))
 
 
-def load_config(path: Path, *, role: Role | None = None) -> ProcessConfig:
+def load_config(path: Path, *, role: Role | None = None, supplied: Collection[str] = ()) -> ProcessConfig:
     """Read a process configuration; ConfigErrors with every problem at once, each as `file:line: key: must be ...`.
 
-    Relative paths in it start from its folder. With a role, what that role needs must be there.
+    Relative paths in it start from its folder. With a role, what that role needs must be there, or be among
+    `supplied`: top-level keys that come from elsewhere, such as `planStore` from the command line.
     """
     parsed = read_yaml(path)
     found = [located(path, problem) for problem in parsed.problems]
@@ -52,7 +53,9 @@ def load_config(path: Path, *, role: Role | None = None) -> ProcessConfig:
         raise ConfigErrors(found)
     document = parsed.documents[0] if parsed.documents else Document(None, 1, {})
     try:
-        config = validate_process(document.value, base=path.parent.absolute(), role=role, timezones=timezones())
+        config = validate_process(
+            document.value, base=path.parent.absolute(), role=role, supplied=supplied, timezones=timezones()
+        )
     except ConfigurationError as errors:
         found += [placed(path, document, problem) for problem in errors.details]
     if found:

@@ -11,18 +11,15 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from scaler.config.fields import (
-    Address,
-    FilePath,
-    LoopbackAddress,
     Namespace,
     PositiveDuration,
     ScaledObjectName,
-    Url,
     camel_key,
     duration_schema,
     seconds,
 )
 from scaler.config.models import DecisionSettings, Frozen, Mode, RateLimit
+from scaler.config.places import Address, FilePath, LoopbackAddress, Url
 
 DEFAULT_MIN_REPLICAS = 1
 DEFAULT_MAX_REPLICAS = 100
@@ -252,7 +249,7 @@ class ProcessConfig(Section):
     decision: DecisionSection = DecisionSection()
     controller: ControllerSection = ControllerSection()
     scaler: ScalerSection = ScalerSection()
-    plan_store: PlanStoreSection | None = None  # None: in memory, which only `serve` can share between the roles
+    plan_store: PlanStoreSection | None = None  # None: a temporary file of `serve`, which starts both roles
     metrics: MetricsSection | None = None
     gpu_metrics: GpuMetricsSection | None = None
     cluster: ClusterSection | None = None

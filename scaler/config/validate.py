@@ -15,7 +15,7 @@ from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
 from scaler.config.problems import ConfigurationError, Problem, plain, problems_of
 from scaler.config.process import ProcessConfig, Role, WorkloadSection, texts
 
-# What a role cannot do without. The plan store may be memory only where both roles are one process.
+# What a role cannot do without. `serve` starts both roles, so it can give them a plan store of its own.
 NEEDED: Mapping[Role, tuple[str, ...]] = {
     Role.SERVE: ("metrics", "cluster"),
     Role.CONTROLLER: ("metrics", "cluster", "planStore"),
@@ -24,12 +24,18 @@ NEEDED: Mapping[Role, tuple[str, ...]] = {
 
 
 def validate_process(
-    document: Any, *, base: Path, role: Role | None = None, timezones: Collection[str] | None = None
+    document: Any,
+    *,
+    base: Path,
+    role: Role | None = None,
+    supplied: Collection[str] = (),
+    timezones: Collection[str] | None = None,
 ) -> ProcessConfig:
     """Return the configuration that a document holds; ConfigurationError with all that is wrong with it.
 
-    `base` is the folder that relative paths start from. Without a role nothing is missing for one. `timezones` are the
-    IANA names that exist, None to check their form only.
+    `base` is the folder that relative paths start from. Without a role nothing is missing for one; `supplied` are
+    keys that come from elsewhere, such as the command line. `timezones` are the IANA names that exist, None to check
+    their form only.
     """
     document = {} if document is None else document
     found: list[Problem] = []
@@ -40,7 +46,7 @@ def validate_process(
         found += problems_of(error, ProcessConfig)
     if isinstance(document, Mapping):
         found += _workload_problems(document.get("workloads"), timezones)
-        found += _role_problems(document, role)
+        found += _role_problems({*supplied, *(key for key in document if document[key] is not None)}, role)
     if config is None or found:
         raise ConfigurationError(found)
     return config
@@ -63,9 +69,9 @@ def _settings(workload: WorkloadSection, timezones: Collection[str] | None = Non
     )
 
 
-def _role_problems(document: Mapping[str, Any], role: Role | None) -> Iterator[Problem]:
-    for key in NEEDED.get(role, ()) if role else ():
-        if document.get(key) is None:
+def _role_problems(given: Collection[str], role: Role | None) -> Iterator[Problem]:
+    for key in NEEDED[role] if role else ():
+        if key not in given:
             yield Problem((key,), f"must be given for headway {role}")
 
 

@@ -207,6 +207,12 @@ def test_a_role_asks_for_what_it_needs(path: Path, role: Role, needed: list[str]
     assert problems_in(path, "", role=role) == expected
 
 
+def test_what_the_command_line_gives_need_not_be_in_the_file(path: Path) -> None:
+    """A key that is supplied from elsewhere is not asked for."""
+    path.write_text("")
+    assert load_config(path, role=Role.SCALER, supplied={"planStore"}).plan_store is None
+
+
 def test_no_secret_is_shown(path: Path) -> None:
     """Neither a refused URL nor the value of an unknown key appears in an error."""
     text = "metrics: {prometheus: {url: 'http://me:hunter2@x', password: hunter2, bearerToken: hunter2}}"
