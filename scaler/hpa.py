@@ -1,8 +1,8 @@
 """What Kubernetes and KEDA make of a metric value: the HPA's arithmetic and KEDA's activation, as pure functions.
 
-The HPA (autoscaling/v2, Kubernetes 1.33 and later) with one external metric of type AverageValue, which is how KEDA sets
-it up; KEDA's scale loop for 0 <-> 1. Both are steps `(state, ...) -> (state, replicas)` over values; time is an argument.
-Not modelled yet: KEDA's fallback, several metrics, metric type Value, scale targets that are paused.
+The HPA (autoscaling/v2, Kubernetes 1.33 and later) with one external metric of type AverageValue, which is how KEDA
+sets it up; KEDA's scale loop for 0 <-> 1. Both are steps `(state, ...) -> (state, replicas)` over values; time is an
+argument. Not modelled yet: KEDA's fallback, several metrics, metric type Value, scale targets that are paused.
 """
 
 import math
@@ -160,8 +160,7 @@ def _normalise(state: HpaState, spec: HpaSpec, now_s: float, wanted: int, curren
     lowest = min([wanted, *_within(state.recommendations, now_s, up_s)])
     highest = max([wanted, *_within(state.recommendations, now_s, down_s)])
     if behaviour is None:
-        stable = highest
-        desired = min(max(stable, spec.min_replicas), spec.max_replicas, max(2 * current, 4))
+        desired = min(max(highest, spec.min_replicas), spec.max_replicas, max(2 * current, 4))
     else:
         stable = min(max(current, lowest), highest)
         desired = _bounded(state, spec, behaviour, now_s, stable, current)
@@ -241,7 +240,7 @@ class KedaState:
 
 
 def keda_step(
-    state: KedaState, spec: KedaSpec, now_s: float, active: bool | MetricError, replicas: int
+    state: KedaState, spec: KedaSpec, now_s: float, replicas: int, *, active: bool | MetricError
 ) -> tuple[KedaState, int]:
     """Return the new state and the replicas that KEDA's poll writes (equal to `replicas` for no change).
 

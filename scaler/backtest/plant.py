@@ -160,6 +160,12 @@ class Plant:
             {p.name: p.read(self._now_s, share.get(p.ordinal, 0)) for p in self._pods.values() if p.answers}
         )
 
+    def busy_seconds(self) -> Mapping[str, float]:
+        """Return per pod the seconds for which its GPU had work since its container started."""
+        for pod in self._pods.values():
+            pod.engine.advance(self._now_s)
+        return {pod.name: pod.engine.busy_s for pod in self._pods.values()}
+
     def scores(self, slo_s: float, *, on_ttft: bool = False, from_s: float = -_INF) -> Scores:
         """Score the run so far: the requests that have arrived and the GPU time, both from `from_s` on."""
         arrivals_s = self._requests.at[: self._next]
