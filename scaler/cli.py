@@ -120,7 +120,8 @@ def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) 
     from scaler.runtime.processes import stop_on_signals
 
     try:
-        config = load_config(options.config, role=Role(name))
+        supplied = {"planStore"} if options.plan_store else set()
+        config = load_config(options.config, role=Role(name), supplied=supplied)
     except ConfigErrors as errors:
         raise BadInputError(f"{options.config} cannot be used\n{errors}") from errors
     overrides = Overrides(

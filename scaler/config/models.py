@@ -91,7 +91,7 @@ class WorkloadSettings(Frozen):
     lead_time_s: PositiveSeconds | None = None
     mode: Mode = Mode.AUTO
     min_replicas: Annotated[int, Field(ge=0)] = 1
-    max_replicas: Annotated[int, Field(ge=1)] = 100
+    max_replicas: Annotated[int, Field(ge=0)] = 100
     source: str | None = None
     timezone: str = "UTC"
 
