@@ -1,0 +1,150 @@
+"""`python -m tests.bench`: measures, prints figures beside targets, writes JSON.
+
+The exit status is 0 whatever the figures are, 1 if one could not be measured, 2 for bad usage.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.beside import Extent, compare
+from tests.bench.children import MeasurementError
+from tests.bench.costs import decision_costs, plan_costs
+from tests.bench.figures import Figure
+
+BENCHES: Final = ("decide", "plan", "beside")
+QUICK: Final = {"workloads": 1000, "replicas": 4, "tick": 5.0, "rounds": 2, "seconds": 5.0, "slice": 2.5}
+FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "seconds": 30.0, "slice": 3.0}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benches that were asked for."""
+    options = _options(arguments)
+    out = Console(stderr=options.json == "-")
+    try:
+        with tempfile.TemporaryDirectory(prefix="headway-bench-") as folder:
+            figures, details = _run(options, Path(folder), out)
+    except MeasurementError as error:
+        Console(stderr=True).print(f"bench: {error}", style="red", markup=False)
+        return 1
+    _print(figures, out)
+    if options.json:
+        _write(options.json, _document(options, figures, details))
+    return 0
+
+
+def _run(options: argparse.Namespace, folder: Path, out: Console) -> tuple[list[Figure], dict[str, Any]]:
+    figures: list[Figure] = []
+    details: dict[str, Any] = {}
+    if "decide" in options.benches:
+        out.print("deciding...")
+        figures += decision_costs(options.workloads, options.ticks, folder)
+    if "plan" in options.benches:
+        out.print("publishing and taking up plans...")
+        figures += plan_costs(options.workloads, options.ticks, folder)
+    if "beside" in options.benches:
+        out.print("the scaler beside a controller...")
+        extent = Extent(
+            options.workloads, options.replicas, options.tick, options.rounds, options.seconds, options.slice
+        )
+        compared = compare(extent, folder, progress=out.print)
+        figures += compared.figures
+        details = dict(compared.details)
+    return figures, details
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=BENCHES, dest="benches", help="may be repeated; default: all"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for stdout")
+    parser.add_argument(
+        "--quick", action="store_true", help="a fleet of a tenth, few and short rounds: shows that it works"
+    )
+    for name, kind, text in (
+        ("workloads", int, "how many workloads"),
+        ("replicas", int, "of each workload, beside the scaler"),
+        ("tick", float, "seconds between the controller's ticks"),
+        ("rounds", int, "of a headline comparison; others take half of them"),
+        ("seconds", float, "on each side in each round"),
+        ("slice", float, "seconds on one side before going to the other"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=kind, metavar="N", help=f"{text} ({FULL[name]:g}; quick: {QUICK[name]:g})"
+        )
+    parser.add_argument(
+        "--ticks", type=int, default=5, metavar="N", help="decided and published to know what it costs (%(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    for name, value in (QUICK if options.quick else FULL).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+        elif not getattr(options, name) > 0:
+            parser.error(f"--{name} must be > 0, was {getattr(options, name)}")
+    options.benches = options.benches or list(BENCHES)
+    return options
+
+
+def _print(figures: Sequence[Figure], out: Console) -> None:
+    for group, members in groupby(figures, key=lambda figure: figure.group):
+        table = Table.grid(padding=(0, 2))
+        for width in (46, 10, 20, 8, 6):
+            table.add_column(min_width=width, no_wrap=True)
+        for figure in members:
+            table.add_row(*_cells(figure))
+        out.print(f"\n{group}", style="bold", markup=False, highlight=False)
+        out.print(table)
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    spread = figure.spread
+    between = f"{spread.low:.3g} .. {spread.high:.3g}" if spread and len(spread.values) > 1 else ""
+    verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.met]
+    value = f"{figure.value:.3g}" + ("" if figure.unit == "ratio" else f" {figure.unit}")
+    return f"  {figure.name}", value, between, str(figure.target or ""), verdict
+
+
+def _document(options: argparse.Namespace, figures: Sequence[Figure], details: dict[str, Any]) -> dict[str, Any]:
+    settings = {name: getattr(options, name) for name in ("benches", "quick", "ticks", *FULL)}
+    return {
+        "schema": 1,
+        "settings": settings,
+        "machine": _machine(),
+        "figures": [figure.to_json() for figure in figures],
+        "details": details,
+    }
+
+
+def _machine() -> dict[str, Any]:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cores": usable,
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def _write(target: str, document: dict[str, Any]) -> None:
+    text = json.dumps(document, indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

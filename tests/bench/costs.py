@@ -1,0 +1,51 @@
+"""The costs that need no comparison: deciding, publishing, taking up a plan. Each in a process of its own."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from tests.bench.arithmetic import Spread
+from tests.bench.children import Child, running
+from tests.bench.figures import Figure, Target
+
+# Headway's budgets at 10,000 workloads on 2 cores, every 15 s.
+DECIDE_S: Final = Target(at_most=2.0)
+PUBLISH_S: Final = Target(at_most=0.5)
+BUDGETED_WORKLOADS: Final = 10_000
+
+
+def decision_costs(workloads: int, ticks: int, folder: Path) -> list[Figure]:
+    """Return what a decision costs at 4 and at 10 replicas a workload."""
+    figures = []
+    for replicas in (4, 10):
+        task = {"workloads": workloads, "replicas": replicas, "ticks": ticks}
+        took_s = _ask("decide", task, folder)["took_s"]
+        group = f"deciding, {workloads} workloads x {replicas} replicas"
+        target = _budget(DECIDE_S, workloads)
+        figures += [
+            Figure.of(group, "CPU time of a tick", "s", Spread.of(took_s), target),
+            Figure.of(group, "CPU time per workload", "us", Spread.of([s / workloads * 1e6 for s in took_s])),
+        ]
+    return figures
+
+
+def plan_costs(workloads: int, repeats: int, folder: Path) -> list[Figure]:
+    """Return what a plan costs the controller that writes it and the scaler that takes it up."""
+    task = {"plan": str(folder / "costs.json"), "workloads": workloads, "repeats": repeats}
+    seen = _ask("plans", task, folder)
+    group = f"a plan of {workloads} workloads, {seen['size_mb']:.2f} MB"
+    stalls_ms, loads_ms = ([s * 1e3 for s in seen[key]] for key in ("stall_s", "load_s"))
+    return [
+        Figure.of(group, "CPU time to publish", "s", Spread.of(seen["publish_cpu_s"]), _budget(PUBLISH_S, workloads)),
+        Figure.of(group, "time to take it up", "ms", Spread.of(loads_ms)),
+        Figure.of(group, "longest stall of the event loop meanwhile", "ms", Spread.of(stalls_ms)),
+    ]
+
+
+def _ask(module: str, task: dict[str, Any], folder: Path) -> dict[str, Any]:
+    with running(Child.module(module, task, folder)) as child:
+        return child.hear(600.0)
+
+
+def _budget(target: Target, workloads: int) -> Target | None:
+    """Return the target where it is meant: at as many workloads as Headway is built for."""
+    return target if workloads == BUDGETED_WORKLOADS else None
