@@ -171,7 +171,7 @@ class PlanHolder:
 
     def _note_departed(self, old: PublishedPlan, new: PublishedPlan) -> None:
         # A workload that a plan no longer names may still be polled. Its replicas must not go because of that.
-        departed = self._departed | {key: old.answers[key] for key in old.answers.keys() - new.answers.keys()}
+        departed = self._departed | {key: old.answers[key] for key in set(old.answers).difference(new.answers)}
         kept = [(key, answer) for key, answer in departed.items() if key not in new.answers]
         self._departed = dict(kept[-MAX_DEPARTED:])
 

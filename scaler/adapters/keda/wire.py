@@ -1,6 +1,7 @@
 """What Headway says on KEDA's wire: one metric, its target, and how a number of replicas becomes its value."""
 
 import math
+from functools import lru_cache
 from typing import Final
 
 from external_scaler_proto import externalscaler_pb2 as pb
@@ -27,11 +28,12 @@ def is_metric(name: str) -> bool:
     return name.lower() == METRIC_NAME
 
 
+@lru_cache(maxsize=4096)  # there are few distinct numbers, and making the messages is half the cost of an answer
 def metric_response(replicas: float) -> pb.GetMetricsResponse:
     """Return the one value that asks for so many replicas.
 
     The float is what KEDA reads; before 2.17 it reads the integer, which is rounded up. ValueError for what KEDA would
-    turn into zero or into nonsense: not finite, negative, too large.
+    turn into zero or into nonsense: not finite, negative, too large. The response is shared: not to be changed.
     """
     if not 0 <= replicas < MAX_VALUE:  # also refuses NaN
         raise ValueError(f"replicas must be >= 0 and < {MAX_VALUE:g}, was {replicas}")
