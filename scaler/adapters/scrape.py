@@ -76,7 +76,8 @@ class ScrapeSource:
     async def _text(self, url: str) -> str:
         """Return the exposition; ValueError where the answer is none."""
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=self._settings.concurrency)
+            # The semaphore bounds them: waiting for a connection here would count against a target's time.
+            connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, headers={"Accept": _ACCEPT})
         timeout = aiohttp.ClientTimeout(total=self._settings.timeout_s)
         async with self._session.get(url, allow_redirects=False, timeout=timeout) as response:
