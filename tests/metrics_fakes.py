@@ -160,16 +160,14 @@ def prometheus_api(samples: Iterable[Sample]) -> Handler:
         form = parse_qs(await request.text())
         matchers = dict(re.findall(r'(\w+)=~"((?:[^"\\]|\\.)*)"', form["query"][0]))
         unescaped = {label: pattern.replace("\\\\", "\\") for label, pattern in matchers.items()}
-        matching = [
-            s
-            for s in kept
-            if all(
-                re.fullmatch(p, {"__name__": s.name} | dict(s.labels).get(label, "")) for label, p in unescaped.items()
-            )
-        ]
+        matching = [s for s in kept if all(re.fullmatch(p, _label(s, label)) for label, p in unescaped.items())]
         return web.Response(text=json.dumps(prometheus_answer(matching)), content_type="application/json")
 
     return handler
+
+
+def _label(sample: Sample, label: str) -> str:
+    return sample.name if label == "__name__" else sample.labels.get(label, "")
 
 
 def exposition_text(samples: Iterable[Sample]) -> str:

@@ -93,6 +93,8 @@ class SignalReader:
             if bound is None:
                 return Missing(Reason.INVALID_VALUE)
             rises[bound] += increase.amount
+        if math.inf not in rises:  # then nobody knows how much there was
+            return Missing(Reason.INVALID_VALUE)
         value = histogram_quantile(self.quantile, rises)
         return Missing(Reason.NO_COMPLETIONS) if value is None else Known(value, whole.age_s)
 
@@ -128,7 +130,8 @@ def histogram_quantile(quantile: float, rises: Mapping[float, float]) -> float |
     below, low = 0.0, 0.0
     for bound, count in zip(bounds, cumulative, strict=True):
         if count >= rank and count > below:
-            return low if math.isinf(bound) else low + (bound - low) * (rank - below) / (count - below)
+            inside = low + (bound - low) * (rank - below) / (count - below)
+            return low if math.isinf(bound) else min(inside, bound)
         below, low = count, bound
     return low
 

@@ -1,0 +1,336 @@
+"""From samples to readings: what is believed, what is not, and why."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from scaler.adapters.signals.project import Answer, Projector
+from scaler.adapters.signals.vllm import VLLM
+from scaler.config.models import DecisionSettings
+from scaler.core.observation import ReplicaReading
+from scaler.core.values import Known, Missing, Reading, Reason, Stale
+from scaler.ports import Sample
+from tests.metrics_fakes import T0, exposition, vllm_pod
+
+POD = ("demo", "chat-0")
+
+
+def readings(
+    samples: Iterable[Sample], projector: Projector | None = None, *, now_s: float = T0, absent: Reason | None = None
+) -> ReplicaReading:
+    """Project one pod's samples."""
+    projector = projector or Projector(DecisionSettings())
+    answer = Answer(tuple(samples), absent or Reason.NO_SERIES)
+    return projector.replicas(VLLM, {POD}, answer, now_s)[POD]
+
+
+def with_value(samples: Iterable[Sample], name: str, value: float, **labels: str) -> list[Sample]:
+    """Replace the value of the series of a name that have these labels."""
+    return [replace(s, value=value) if s.name == name and labels.items() <= s.labels.items() else s for s in samples]
+
+
+def without(samples: Iterable[Sample], *names: str) -> list[Sample]:
+    """Drop the series of these names."""
+    return [s for s in samples if s.name not in names]
+
+
+def later(samples: Iterable[Sample], seconds: float, **adds: float) -> list[Sample]:
+    """Move samples on in time, and each counter named by the end of its name by so much per series."""
+    return [
+        replace(s, at_s=s.at_s + seconds, value=s.value + adds.get(s.name.removeprefix("vllm:"), 0.0)) for s in samples
+    ]
+
+
+def test_data_parallel_ranks_are_one_replica() -> None:
+    """Running and waiting of all ranks add up; KV usage is that of the fullest rank."""
+    seen = readings(vllm_pod())
+    assert seen.running == Known(78.0)
+    assert seen.kv_usage == Known(0.71875)
+
+
+def test_deferred_requests_do_not_wait_for_capacity() -> None:
+    """Of 8 waiting requests one waits for something that more replicas would not give it."""
+    assert readings(vllm_pod()).waiting == Known(7.0)
+
+
+def test_an_engine_without_reasons_reports_all_that_wait() -> None:
+    """Where waiting is not split by reason, the whole count is taken, and the name that matched is told."""
+    projector = Projector(DecisionSettings())
+    seen = readings(without(vllm_pod(), "vllm:num_requests_waiting_by_reason"), projector)
+    assert seen.waiting == Known(8.0)
+    assert projector.matched["waiting"] == {"vllm:num_requests_waiting"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kv_name"), [("vllm_0_8", "vllm:gpu_cache_usage_perc"), ("vllm_ray", "ray_vllm_gpu_cache_usage_perc")]
+)
+def test_old_names_and_ray_s_spelling(name: str, kv_name: str) -> None:
+    """A fleet of mixed versions is read pod by pod, each under the names that it has."""
+    projector = Projector(DecisionSettings())
+    seen = readings(vllm_pod(name=name), projector)
+    assert (seen.running, seen.waiting, seen.kv_usage) == (Known(2.0), Known(1.0), Known(0.25))
+    assert projector.matched["kv_usage"] == {kv_name}
+
+
+def test_rates_span_two_scrapes() -> None:
+    """Counters of all ranks and finish reasons add up to rates per second; the age is that of the newest sample."""
+    projector = Projector(DecisionSettings())
+    first = vllm_pod()
+    assert readings(first, projector).completions_rps == Missing(Reason.TOO_FEW_SAMPLES)
+    second = later(first, 15, request_success_total=30, generation_tokens_total=150, num_preemptions_total=3)
+    seen = readings(second, projector, now_s=T0 + 20)
+    assert seen.completions_rps == Known(8 * 30 / 15, 5.0)  # two ranks, four reasons
+    assert seen.output_tokens_rps == Known(20.0, 5.0)
+    assert seen.preemptions_rps == Known(0.4, 5.0)
+    assert seen.prompt_tokens_rps == Known(0.0, 5.0)
+    assert seen.rejections_rps == Known(0.0, 5.0)
+
+
+def test_the_same_scrape_twice_is_no_news() -> None:
+    """Two ticks within one scrape interval keep the rate; it is not taken for an engine that stopped."""
+    projector = Projector(DecisionSettings())
+    first = vllm_pod()
+    second = later(first, 15, request_success_total=30)
+    readings(first, projector)
+    before = readings(second, projector, now_s=T0 + 15).completions_rps
+    after = readings(second, projector, now_s=T0 + 29).completions_rps
+    assert before == Known(16.0, 0.0)
+    assert after == Known(16.0, 14.0)
+
+
+def test_a_restarted_engine_s_counters_are_a_reset() -> None:
+    """After a fall there is no rate until two samples after it; never a negative one."""
+    projector = Projector(DecisionSettings())
+    first = vllm_pod()
+    readings(first, projector)
+    reset = [replace(s, value=0.0) if s.name == "vllm:request_success_total" else s for s in later(first, 15)]
+    assert readings(reset, projector, now_s=T0 + 15).completions_rps == Missing(Reason.COUNTER_RESET)
+    after = with_value(later(reset, 15), "vllm:request_success_total", 3.0, finished_reason="stop")
+    assert readings(after, projector, now_s=T0 + 30).completions_rps == Known(2 * 3 / 15)  # two ranks
+
+
+def test_one_rank_s_reset_makes_the_pod_s_rate_unknown() -> None:
+    """The other rank's rate alone would be too low."""
+    projector = Projector(DecisionSettings())
+    first = vllm_pod()
+    readings(first, projector)
+    moved = later(first, 15, request_success_total=30)
+    one_fell = with_value(moved, "vllm:request_success_total", 1.0, engine="1", finished_reason="stop")
+    assert readings(one_fell, projector, now_s=T0 + 15).completions_rps == Missing(Reason.COUNTER_RESET)
+
+
+def test_the_measured_queue_time_is_that_of_the_window() -> None:
+    """The quantile is of what was observed since the oldest sample of the window, not since the engine started."""
+    projector = Projector(DecisionSettings())
+    first = vllm_pod()
+    readings(first, projector)
+    moved = [
+        replace(s, value=s.value + 100) if _is_queue_bucket(s) and float(s.labels["le"]) >= 1.5 else s
+        for s in later(first, 15)
+    ]
+    seen = readings(moved, projector, now_s=T0 + 15).queue_time_s
+    assert isinstance(seen, Known)
+    assert seen.value == pytest.approx(1.0 + 0.5 * 0.95)  # all in (1.0, 1.5]
+
+
+def _is_queue_bucket(sample: Sample) -> bool:
+    return sample.name == "vllm:request_queue_time_seconds_bucket"
+
+
+def test_without_completions_there_is_no_measured_queue_time() -> None:
+    """A window in which nothing was observed has no quantile; it is not 0."""
+    projector = Projector(DecisionSettings())
+    readings(vllm_pod(), projector)
+    seen = readings(later(vllm_pod(), 15), projector, now_s=T0 + 15)
+    assert seen.queue_time_s == Missing(Reason.NO_COMPLETIONS)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (math.nan, Reason.INVALID_VALUE),
+        (math.inf, Reason.INVALID_VALUE),
+        (-math.inf, Reason.INVALID_VALUE),
+        (-1.0, Reason.NEGATIVE),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("vllm:num_requests_running", "running"),
+        ("vllm:kv_cache_usage_perc", "kv_usage"),
+        ("vllm:request_success_total", "completions_rps"),
+        ("vllm:request_queue_time_seconds_bucket", "queue_time_s"),
+    ],
+)
+def test_a_value_that_is_no_value(name: str, field: str, value: float, reason: Reason) -> None:
+    """One bad rank makes the pod's signal unknown; the others' sum is not the pod's."""
+    projector = Projector(DecisionSettings())
+    readings(vllm_pod(), projector)
+    seen = readings(with_value(later(vllm_pod(), 15), name, value, engine="0"), projector, now_s=T0 + 15)
+    assert getattr(seen, field) == Missing(reason)
+
+
+def test_a_kv_usage_above_one_is_an_error_and_no_percentage() -> None:
+    """The gauge is 0..1 despite its name: 61 is not taken for 61 %."""
+    seen = readings(with_value(vllm_pod(), "vllm:kv_cache_usage_perc", 61.25))
+    assert seen.kv_usage == Missing(Reason.INVALID_VALUE)
+
+
+def test_a_late_sample_is_stale_and_tells_its_age() -> None:
+    """Staleness goes by the sample's own time; every signal of the pod says so."""
+    seen = readings(vllm_pod(), now_s=T0 + 91)
+    assert seen.running == Stale(91.0)
+    assert seen.completions_rps == Stale(91.0)
+    assert readings(vllm_pod(), now_s=T0 + 90).running == Known(78.0, 90.0)
+
+
+def test_one_late_rank_makes_the_pod_stale() -> None:
+    """A rank that fell silent is not left out of the sum."""
+    ranks = [replace(s, at_s=T0 - 100) if s.labels.get("engine") == "1" else s for s in vllm_pod()]
+    assert readings(ranks).running == Stale(100.0)
+
+
+def test_a_sample_from_the_future_is_not_fresh_for_ever() -> None:
+    """A clock that is a little ahead is forgiven; one that is far ahead would hide a silence."""
+    assert readings(vllm_pod(at_s=T0 + 5)).running == Known(78.0, 0.0)
+    assert readings(vllm_pod(at_s=T0 + 3600)).running == Missing(Reason.INVALID_VALUE)
+
+
+def test_an_idle_engine_is_known_to_be_idle() -> None:
+    """A constant 0 from fresh samples is Known(0): staleness never comes from equal values."""
+    projector = Projector(DecisionSettings())
+    idle = with_value(vllm_pod(), "vllm:num_requests_running", 0.0)
+    for tick in range(20):
+        seen = readings(later(idle, 15 * tick), projector, now_s=T0 + 15 * tick)
+    assert seen.running == Known(0.0)
+    assert seen.completions_rps == Known(0.0)
+    assert seen.still_s == Known(285.0)
+
+
+def test_a_frozen_engine_claims_work_and_stands_still() -> None:
+    """The projection tells both facts: the gauge as it stands, and for how long no counter has moved."""
+    projector = Projector(DecisionSettings())
+    for tick in range(8):
+        seen = readings(later(vllm_pod(), 15 * tick), projector, now_s=T0 + 15 * tick)
+    assert seen.running == Known(78.0)
+    assert seen.still_s == Known(105.0)
+    moved = readings(later(vllm_pod(), 120, generation_tokens_total=1), projector, now_s=T0 + 120)
+    assert moved.still_s == Known(0.0)
+
+
+def test_ticks_without_a_new_scrape_do_not_make_an_engine_still() -> None:
+    """Standing still is measured between scrapes, not between ticks."""
+    projector = Projector(DecisionSettings())
+    readings(vllm_pod(), projector)
+    moved = later(vllm_pod(), 15, generation_tokens_total=9)
+    for now_s in (15, 30, 45, 60):
+        seen = readings(moved, projector, now_s=T0 + now_s)
+    assert seen.still_s == Known(0.0, 45.0)
+
+
+def test_no_series_under_any_name_is_missing_not_zero() -> None:
+    """An empty answer, as after an outage, and an engine whose names nobody knows, are both unknown."""
+    assert readings([]).running == Missing(Reason.NO_SERIES)
+    renamed = [replace(s, name=s.name.replace("vllm:", "vllm2:")) for s in vllm_pod()]
+    seen = readings(renamed)
+    for field in ("running", "waiting", "kv_usage", "completions_rps", "queue_time_s", "still_s"):
+        assert getattr(seen, field) == Missing(Reason.NO_SERIES), field
+
+
+def test_a_signal_that_an_engine_does_not_have_is_no_gap() -> None:
+    """An older vLLM without admission control has no rejections: a property of the engine, not a silence."""
+    assert readings(vllm_pod(name="vllm_0_8")).rejections_rps == Missing(Reason.NOT_EXPORTED)
+    assert readings([]).rejections_rps == Missing(Reason.NO_SERIES)
+
+
+def test_a_renamed_gauge_is_a_gap() -> None:
+    """A KV gauge that vanished while all else is there is what autoscalers once did not notice."""
+    assert readings(without(vllm_pod(), "vllm:kv_cache_usage_perc")).kv_usage == Missing(Reason.NO_SERIES)
+
+
+def test_of_a_partial_answer_what_is_there_is_known() -> None:
+    """What is not there may be what was lost, optional signals included."""
+    seen = readings(
+        without(vllm_pod(), "vllm:kv_cache_usage_perc", "vllm:admission_rejections_total"),
+        absent=Reason.PARTIAL_ANSWER,
+    )
+    assert seen.running == Known(78.0)
+    assert seen.kv_usage == Missing(Reason.PARTIAL_ANSWER)
+    assert seen.rejections_rps == Missing(Reason.PARTIAL_ANSWER)
+
+
+@pytest.mark.parametrize("reason", [Reason.SOURCE_DOWN, Reason.SOURCE_TIMEOUT])
+def test_a_failed_source_gives_its_reason(reason: Reason) -> None:
+    """Every reading that depended on the source says why."""
+    seen = readings([], absent=reason)
+    assert {seen.running, seen.kv_usage, seen.completions_rps, seen.still_s} == {Missing(reason)}
+
+
+def test_a_target_that_is_down_says_so() -> None:
+    """`up` 0 explains why there are no series."""
+    up = Sample("up", {"namespace": "demo", "pod": "chat-0"}, 0.0, T0)
+    assert readings([up]).running == Missing(Reason.SOURCE_DOWN)
+    assert readings([replace(up, value=1.0)]).running == Missing(Reason.NO_SERIES)
+    assert readings([up]).still_s == Missing(Reason.SOURCE_DOWN)
+
+
+def test_a_pod_s_own_claims_do_not_count() -> None:
+    """What a pod says of itself arrives as `exported_...`; who it is, is what its target says."""
+    spoof = exposition("vllm", namespace="evil", pod="attacker-0", exported_namespace="demo", exported_pod="chat-0")
+    assert readings(spoof).running == Missing(Reason.NO_SERIES)
+    assert readings([*vllm_pod(), *spoof]).running == Known(78.0)
+
+
+def test_ghosts_contribute_nothing() -> None:
+    """Series of a pod that is gone are not added to anybody."""
+    projector = Projector(DecisionSettings())
+    answer = Answer((*vllm_pod("chat-0"), *vllm_pod("chat-9")))
+    assert set(projector.replicas(VLLM, {POD}, answer, T0)) == {POD}
+    assert projector.replicas(VLLM, {POD}, answer, T0)[POD].running == Known(78.0)
+
+
+def test_a_pod_seen_through_two_jobs_counts_once() -> None:
+    """Two scrape jobs, or a pod that came back under a new address, are one pod: the newest sample counts."""
+    old = [
+        replace(s, at_s=T0 - 30, value=s.value * 2, labels={**s.labels, "instance": "10.0.0.1:8000"})
+        for s in vllm_pod()
+    ]
+    new = [replace(s, labels={**s.labels, "instance": "10.0.0.2:8000"}) for s in vllm_pod()]
+    assert readings([*old, *new]).running == Known(78.0)
+    assert readings([*new, *old]).running == Known(78.0)
+
+
+def test_memory_follows_the_fleet() -> None:
+    """Counters of pods that are gone are forgotten."""
+    projector = Projector(DecisionSettings())
+    for generation in range(20):
+        pod, now_s = ("demo", f"chat-{generation}"), T0 + 600 * generation
+        projector.begin(now_s)
+        projector.replicas(VLLM, {pod}, Answer(tuple(vllm_pod(pod[1], at_s=now_s))), now_s)
+        if generation == 0:
+            of_one_pod = len(projector._counters)
+    assert len(projector._counters) == of_one_pod
+    assert len(projector._motion) == 1
+
+
+def test_an_engine_without_preset_is_silent() -> None:
+    """An engine that nobody can read is not idle."""
+    seen = Projector(DecisionSettings()).replicas(None, {POD}, Answer(), T0)[POD]
+    assert seen.running == seen.waiting == Missing(Reason.NO_SERIES)
+
+
+def all_readings(replica: ReplicaReading) -> dict[str, Reading]:
+    """Return a replica's readings by name."""
+    return {
+        name: value
+        for name in ReplicaReading.__slots__
+        if isinstance(value := getattr(replica, name), Known | Missing | Stale)
+    }
+
+
+def test_what_no_source_was_set_for_is_not_configured() -> None:
+    """GPU activity without a source is a matter of the set-up."""
+    assert all_readings(readings(vllm_pod()))["gpu_activity"] == Missing(Reason.NOT_CONFIGURED)
