@@ -17,7 +17,7 @@ from rich.text import Text
 
 from scaler.report.run_record import RunSample
 from scaler.report.sparkline import History, sparkline
-from scaler.report.text import clock, percent, printable, quantity
+from scaler.report.text import clock, exact_percent, percent, printable, quantity
 
 _DECISIONS = 6
 _FRAMES_PER_S = 4
@@ -158,7 +158,7 @@ def _attainment(attainment: float | None, objective: float) -> tuple[Text, ...]:
         return (Text("no request"),)
     style, sign = ("green", ">=") if attainment >= objective else ("bold red", "<")
     share = percent(attainment, beside=objective)
-    return Text(share, style=style), Text(f"{sign} {percent(objective)}", style=style)
+    return Text(share, style=style), Text(f"{sign} {exact_percent(objective)}", style=style)
 
 
 def _situation(moment: _Moment) -> str:

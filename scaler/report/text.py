@@ -26,6 +26,11 @@ def percent(share: float, *, beside: float | None = None) -> str:
     return f"{floored.normalize():f} %"
 
 
+def exact_percent(share: float) -> str:
+    """Write a share of 0..1 that somebody stated, an objective, with all its decimals: 0.99999 is `99.999 %`."""
+    return f"{_percentage(share).normalize():f} %"
+
+
 def _percentage(share: float) -> Decimal:
     return Decimal(repr(share)) * 100  # by its shortest decimal form: as a binary fraction, 0.57 is 0.56999...
 

@@ -4,7 +4,7 @@ import math
 
 from scaler.config.durations import format_duration
 from scaler.report.run_record import RunRecord
-from scaler.report.text import percent, printable
+from scaler.report.text import exact_percent, percent, printable, quantity
 
 
 def verdict(record: RunRecord) -> tuple[str, str]:
@@ -24,7 +24,7 @@ def _served(record: RunRecord) -> str:
     requests = f"{result.requests:,} request{'' if result.requests == 1 else 's'}" if result.requests else "no request"
     return (
         f"In {time} of recorded traffic ({printable(record.trace)}) the fleet received {requests} and spent "
-        f"{result.gpu_hours:,.1f} GPU-hours{_replicas(record)}{_comparison(record)}."
+        f"{quantity(result.gpu_hours)} GPU-hours{_replicas(record)}{_comparison(record)}."
     )
 
 
@@ -41,13 +41,15 @@ def _comparison(record: RunRecord) -> str:
         return ""
     saved = 1 - spent / fixed
     if abs(saved) < 0.005:
-        return f", as many as a fixed fleet of its peak size ({fixed:,.1f})"
+        return f", as many as a fixed fleet of its peak size ({quantity(fixed)})"
     word = "less" if saved > 0 else "more"
-    return f", {abs(saved):.0%} {word} than the {fixed:,.1f} of a fixed fleet of its peak size".replace("%", " %", 1)
+    return f", {abs(saved):.0%} {word} than the {quantity(fixed)} of a fixed fleet of its peak size".replace(
+        "%", " %", 1
+    )
 
 
 def _judged(record: RunRecord) -> str:
-    attainment, objective = record.result.slo_attainment, percent(record.objective)
+    attainment, objective = record.result.slo_attainment, exact_percent(record.objective)
     if attainment is None:
         return f"Without requests there is nothing to hold against the objective of {objective}."
     share = percent(attainment, beside=record.objective)
