@@ -11,62 +11,23 @@ pods. While none is ready they show nowhere, as in a cluster.
 Not modelled: clients that give up waiting, cached prefixes, nodes (every pod is bound at its creation).
 """
 
-from array import array
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from types import MappingProxyType
 
 import numpy as np
 
 from scaler.backtest.engine import Due
+from scaler.backtest.inputs import LeadTimes, Requests
 from scaler.backtest.pods import Phase, Pod, PodMetrics, first_to_go
 from scaler.backtest.profiles import EngineProfile, LeadTime
 from scaler.backtest.router import LeastLoaded
 from scaler.backtest.scores import Ledger, Scores
+from scaler.backtest.view import FleetView, PodView
 from scaler.traces.arrivals import Arrivals
 
 _INF = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class PodView:
-    """A pod as the cluster knows it."""
-
-    name: str
-    phase: Phase
-    created_s: float
-    ready_s: float  # since when it is Ready, or when it will be
-
-    @property
-    def ready(self) -> bool:
-        """Return whether the pod is Ready and not being deleted."""
-        return self.phase is Phase.READY
-
-
-@dataclass(frozen=True, slots=True)
-class FleetView:
-    """The fleet as the cluster knows it, with what a gateway knows of its queue."""
-
-    at_s: float
-    spec: int  # replicas that the scale target was told
-    pods: tuple[PodView, ...]  # in order of creation; those that are gone are not there
-    arrived: int  # requests since the start
-    waiting: int
-    running: int
-    finished: int
-    lost: int  # too long for the model, or gone with an engine
-
-    @property
-    def ready(self) -> int:
-        """Return how many pods serve."""
-        return sum(pod.ready for pod in self.pods)
-
-    @property
-    def replicas(self) -> int:
-        """Return the scale target's status.replicas: pods that are not being deleted."""
-        return sum(pod.phase is not Phase.DRAINING for pod in self.pods)
 
 
 class Plant:
@@ -92,7 +53,7 @@ class Plant:
         self._now_s = arrivals.start_s if start_s is None else start_s
         if arrivals.count and arrivals.at_s[0] < self._now_s:
             raise ValueError(f"start_s must be <= the first arrival {arrivals.at_s[0]}, was {self._now_s}")
-        self._requests = _Requests(arrivals, profile)
+        self._requests = Requests(arrivals, profile)
         self._next = 0  # the next request to arrive
         self._queue: deque[int] = deque()
         self._made: dict[int, int] = {}  # output tokens of preempted requests
@@ -101,9 +62,10 @@ class Plant:
         self._ledger = Ledger(arrivals.count)
         self._pods: dict[int, Pod] = {}  # live ones by ordinal, in order of creation
         self._router = LeastLoaded(self._pods)
+        self._created = 0
         self._events: list[tuple[float, int, int, Due]] = []  # time, ordinal, version, what
         self._lives: list[tuple[float, float]] = []  # of pods that are gone: from, to
-        self._lead_times = _LeadTimes(lead_time or profile.lead_time, seed)
+        self._lead_times = LeadTimes(lead_time or profile.lead_time, seed)
         self._spec = 0
         for _ in range(_whole(initial_replicas)):
             self._create(self._now_s, 0.0)
@@ -153,9 +115,7 @@ class Plant:
 
     def pods(self) -> Mapping[str, PodMetrics]:
         """Return the metrics of each pod that answers a scrape now."""
-        ready = [pod for pod in self._pods.values() if pod.takes_requests]
-        each, rest = divmod(len(self._queue), len(ready)) if ready else (0, 0)
-        share = {pod.ordinal: each + (position < rest) for position, pod in enumerate(ready)}
+        share = self._shares()
         return MappingProxyType(
             {p.name: p.read(self._now_s, share.get(p.ordinal, 0)) for p in self._pods.values() if p.answers}
         )
@@ -168,7 +128,7 @@ class Plant:
 
     def scores(self, slo_s: float, *, on_ttft: bool = False, from_s: float = -_INF) -> Scores:
         """Score the run so far: the requests that have arrived and the GPU time, both from `from_s` on."""
-        arrivals_s = self._requests.at[: self._next]
+        arrivals_s = self._requests.arrivals_s[: self._next]
         first = int(np.searchsorted(arrivals_s, from_s))
         return self._ledger.score(
             arrivals_s,
@@ -193,7 +153,7 @@ class Plant:
         """
         self.advance(at_s)
         frozen = self._named(pod)
-        gauges = frozen.gauges(0)
+        gauges = frozen.gauges(at_s, self._shares().get(frozen.ordinal, 0))
         self._lose(frozen)
         frozen.held = gauges
         self._settle(frozen)
@@ -306,7 +266,8 @@ class Plant:
     # --- pods ---
 
     def _create(self, now_s: float, lead_s: float) -> None:
-        ordinal = self._lead_times.ordinal()
+        ordinal = self._created
+        self._created += 1
         pod = Pod(f"{self.name}-{ordinal}", ordinal, self.profile, now_s, now_s + lead_s)
         self._pods[ordinal] = pod
         self._settle(pod)
@@ -333,6 +294,12 @@ class Plant:
         self._ledger.lost[index] = 1
         self._lost += 1
 
+    def _shares(self) -> dict[int, int]:
+        """Divide the waiting requests among the pods that the gateway sends to, by ordinal."""
+        ready = [pod.ordinal for pod in self._pods.values() if pod.takes_requests]
+        each, rest = divmod(len(self._queue), len(ready)) if ready else (0, 0)
+        return {ordinal: each + (position < rest) for position, ordinal in enumerate(ready)}
+
     def _named(self, name: str) -> Pod:
         for pod in self._pods.values():
             if pod.name == name:
@@ -342,45 +309,6 @@ class Plant:
     def _gpu_seconds(self, from_s: float) -> float:
         lives = [*self._lives, *((pod.created_s, self._now_s) for pod in self._pods.values())]
         return self.profile.gpus_per_replica * sum(max(0.0, to - max(start, from_s)) for start, to in lives)
-
-
-class _Requests:
-    """The arrivals in arrays that are quick to read one by one."""
-
-    __slots__ = ("at", "at_s", "output", "prompt")
-
-    def __init__(self, arrivals: Arrivals, profile: EngineProfile) -> None:
-        prompt = arrivals.prompt_tokens
-        room = np.maximum(profile.max_model_len - prompt, 1)
-        self.at = arrivals.at_s
-        self.at_s = array("d", arrivals.at_s.tobytes())
-        self.prompt = array("q", prompt.tobytes())
-        self.output = array("q", np.minimum(arrivals.output_tokens, room).astype(np.int64).tobytes())
-
-
-class _LeadTimes:
-    """Lead times in the order of creation: the n-th pod of any policy waits equally long. Numbers the pods, too."""
-
-    __slots__ = ("_distribution", "_drawn", "_ordinal", "_rng", "_used")
-
-    def __init__(self, distribution: LeadTime, seed: int) -> None:
-        self._distribution = distribution
-        self._rng = np.random.default_rng(seed)
-        self._drawn: list[float] = []
-        self._used = 0
-        self._ordinal = 0
-
-    def next_s(self) -> float:
-        """Return the lead time of the next pod that is created, in seconds."""
-        if self._used == len(self._drawn):
-            self._drawn += self._distribution.draw(self._rng, 64)
-        self._used += 1
-        return self._drawn[self._used - 1]
-
-    def ordinal(self) -> int:
-        """Return the number of the next pod."""
-        self._ordinal += 1
-        return self._ordinal - 1
 
 
 def _whole(replicas: int) -> int:

@@ -141,7 +141,7 @@ class Pod:
         engine, metrics = self.engine, self.metrics
         engine.advance(now_s)
         metrics.settle(now_s)
-        gauges = self.held or self.gauges(waiting)
+        gauges = self.held or self.gauges(now_s, waiting)
         return PodMetrics(
             pod=self.name,
             running=gauges.running,
@@ -157,8 +157,9 @@ class Pod:
             busy_s=engine.busy_s,
         )
 
-    def gauges(self, waiting: int) -> HeldGauges:
-        """Return the gauges as the engine's last step set them."""
+    def gauges(self, now_s: float, waiting: int) -> HeldGauges:
+        """Return the gauges as a step of the engine would set them now."""
+        self.engine.advance(now_s)
         return HeldGauges(self.engine.running, waiting, self.engine.kv_used / self.profile.kv_tokens)
 
 

@@ -15,8 +15,9 @@ from typing import Any, Self
 from aiohttp import web
 
 from scaler.adapters.files import replace_file
-from scaler.backtest.plant import FleetView, Plant, PodView
+from scaler.backtest.plant import Plant
 from scaler.backtest.pods import Phase
+from scaler.backtest.view import FleetView, PodView
 from scaler.demo.exposition import GpuReading, VllmText, dcgm_text
 from scaler.ports import Clock
 

@@ -207,9 +207,7 @@ class _Stamps:
         off = np.abs(exact - places) > _STEP_TOLERANCE
         if off.any():
             bad = int(off.argmax())
-            rule = (
-                f"timestamp must be a whole number of steps of {step_s:g} s after the first, was {self._texts[bad]!r}"
-            )
+            rule = f"timestamp must be on the grid of {step_s:g} s from the first, was {self._texts[bad]!r}"
             raise TraceError(self._table.path, rule, line=self._lines[bad])
         if places[-1] >= MAX_BINS:
             raise TraceError(self._table.path, f"must have at most {MAX_BINS} bins, had {int(places[-1]) + 1}")
