@@ -27,8 +27,10 @@ from scaler.adapters.plan_store import FilePlanStore
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
 from scaler.adapters.replay import ReplaySource
 from scaler.adapters.scrape import ScrapeSettings, ScrapeSource
+from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.adapters.state_store import FileStateStore, MemoryStateStore
 from scaler.config.metadata import metadata_problems
+from scaler.config.models import DecisionSettings
 from scaler.config.process import (
     GpuMetricsSection,
     MetricsSection,
@@ -50,6 +52,7 @@ from scaler.runtime.processes import Role, keep_running
 _log = structlog.get_logger(__name__)
 
 _ANNOUNCE_POLL_S: Final = 0.05
+_LOOKBACK: Final = 4 / 3  # of the time after which a sample is stale: one that is late is seen as stale, not as missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Overrides:
     grpc_address: str | None = None
     http_address: str | None = None
     admin_address: str | None = None
+    log: Path | None = None  # of the processes that serve starts; None: our stderr
     announce: Callable[[dict[str, Any]], None] = lambda _: None  # told the bound addresses, once everything listens
 
 
@@ -76,10 +80,10 @@ def clock_of(config: ProcessConfig) -> Clock:
     return ScaledClock(section.speed, section.wall_origin, section.origin)
 
 
-def source_of(section: MetricsSection, clock: Clock) -> MetricsSource:
+def source_of(section: MetricsSection, clock: Clock, decision: DecisionSettings) -> MetricsSource:
     """Return the metrics source that a section describes."""
     if section.prometheus is not None:
-        return PrometheusSource(_prometheus_settings(section.prometheus), clock)
+        return PrometheusSource(_prometheus_settings(section.prometheus, decision), clock)
     if section.scrape is not None:
         scrape = section.scrape
         return ScrapeSource(
@@ -147,7 +151,7 @@ async def serve(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides
         )
         async with asyncio.TaskGroup() as group:
             announcing = group.create_task(_announce_all(files, overrides))
-            await keep_running(roles, stop)
+            await keep_running(roles, stop, log=overrides.log)
             announcing.cancel()
 
 
@@ -174,8 +178,8 @@ def _arguments(**addresses: str | None) -> tuple[str, ...]:
 
 async def _announce_all(files: Mapping[str, Path], overrides: Overrides) -> None:
     """Announce the addresses of all roles as one, once each has said its own."""
-    while not all(file.exists() for file in files.values()):
-        await asyncio.sleep(_ANNOUNCE_POLL_S)  # noqa: ASYNC110  # other processes make the files
+    while not all(file.exists() for file in files.values()):  # noqa: ASYNC110  # other processes make them
+        await asyncio.sleep(_ANNOUNCE_POLL_S)
     said = {role: json.loads(file.read_text(encoding="utf-8"))["addresses"] for role, file in files.items()}
     addresses = {f"{role}_{name}": value for role, ports in said.items() for name, value in ports.items()}
     overrides.announce({"schema": 1, "role": "serve", "addresses": addresses})
@@ -184,22 +188,26 @@ async def _announce_all(files: Mapping[str, Path], overrides: Overrides) -> None
 async def _observer(config: ProcessConfig, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
     if config.metrics is None or config.cluster is None:
         raise ValueError("a controller needs metrics and cluster")
-    source = source_of(config.metrics, clock)
+    decision = policy_of(config).decision
+    source = source_of(config.metrics, clock, decision)
     stack.push_async_callback(source.close)
-    gpu_source = _gpu_source(config.gpu_metrics, source, clock)
+    gpu_source = _gpu_source(config.gpu_metrics, source, clock, decision)
     if gpu_source is not None and gpu_source is not source:
         stack.push_async_callback(gpu_source.close)
     view = FileClusterView(config.cluster.file)
-    return CollectingObserver(source, view, clock, policy_of(config).decision, gpu_source=gpu_source)
+    queues = QueueSettings(config.broker.vhost, config.broker.prefetch)
+    return CollectingObserver(source, view, clock, decision, gpu_source=gpu_source, queues=queues)
 
 
-def _gpu_source(section: GpuMetricsSection | None, source: MetricsSource, clock: Clock) -> MetricsSource | None:
+def _gpu_source(
+    section: GpuMetricsSection | None, source: MetricsSource, clock: Clock, decision: DecisionSettings
+) -> MetricsSource | None:
     if section is None:
         return None
-    return source if section.same else source_of(section, clock)
+    return source if section.same else source_of(section, clock, decision)
 
 
-def _prometheus_settings(section: PrometheusSection) -> PrometheusSettings:
+def _prometheus_settings(section: PrometheusSection, decision: DecisionSettings) -> PrometheusSettings:
     header = section.tenant_header
     return PrometheusSettings(
         url=section.url,
@@ -207,6 +215,7 @@ def _prometheus_settings(section: PrometheusSection) -> PrometheusSettings:
         read_timeout_s=section.timeout_s,
         total_timeout_s=section.timeout_s,
         max_body_bytes=section.max_bytes,
+        lookback_s=_LOOKBACK * decision.stale_after_s,
         retries=section.retries,
         ca_file=section.ca_file,
         cert_file=section.cert_file,

@@ -70,7 +70,8 @@ def blinded(draw: st.DrawFn, seen: WorkloadObservation) -> WorkloadObservation:
         return replace(seen, queue=replace(seen.queue, **{name: draw(gaps) for name in sorted(names)}))
     names = draw(st.sets(st.sampled_from(READING_FIELDS), min_size=1))
     gap = {name: draw(gaps) for name in sorted(names)}
-    return replace(seen, replicas=tuple(replace(r, **gap) for r in seen.replicas))
+    hidden = (replace(r, **gap) for r in seen.replicas)  # type: ignore[arg-type]  # names of readings
+    return replace(seen, replicas=tuple(hidden))
 
 
 @st.composite

@@ -99,7 +99,7 @@ async def until(true: Callable[[], object], what: str) -> None:
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not true():  # noqa: ASYNC110  # other processes make it true
-                await asyncio.sleep(0.02)  # other processes make it true
+                await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"waited {PATIENCE_S:g} s in vain for {what}") from None
 

@@ -20,6 +20,7 @@ class Scores:
     rejected: int  # too long for the model, or lost with an engine
     attainment: float | None  # None without requests
     queue_time_p50_s: float | None
+    queue_time_p95_s: float | None
     queue_time_p99_s: float | None
     ttft_p99_s: float | None
     gpu_seconds: float
@@ -68,6 +69,7 @@ class Ledger:
             rejected=sum(self.lost[part]),
             attainment=float(met.sum() / requests) if requests else None,
             queue_time_p50_s=_quantile(queue_s, 0.5),
+            queue_time_p95_s=_quantile(queue_s, 0.95),
             queue_time_p99_s=_quantile(queue_s, 0.99),
             ttft_p99_s=_quantile(ttft_s, 0.99),
             gpu_seconds=gpu_seconds,

@@ -217,6 +217,14 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
+class BrokerSection(Section):
+    """The platform's message broker. No series of a queue tells what its consumers may hold."""
+
+    vhost: Annotated[str, Field(min_length=1, max_length=255)] = "/"
+    # Messages that one consumer may hold, where a workload's slotsPerReplica does not say it.
+    prefetch: Annotated[int, Field(ge=1, le=65_535)] | None = None
+
+
 class ClusterSection(Section):
     """Which replicas exist: a file that something else keeps current."""
 
@@ -252,5 +260,6 @@ class ProcessConfig(Section):
     plan_store: PlanStoreSection | None = None  # None: a temporary file of `serve`, which starts both roles
     metrics: MetricsSection | None = None
     gpu_metrics: GpuMetricsSection | None = None
+    broker: BrokerSection = BrokerSection()
     cluster: ClusterSection | None = None
     workloads: tuple[WorkloadSection, ...] = ()

@@ -251,8 +251,10 @@ def _missing(load: Load) -> tuple[str, ...]:
     if load.queue is not None:
         readings = [(name, getattr(load.queue, name)) for name in _QUEUE_SIGNALS]
         return tuple(f"{name}: {describe(r)}" for name, r in readings if not isinstance(r, Known) and not _benign(r))
-    pooled = load.pool.signals().items()
-    return tuple(f"{name}: {p.reason} ({p.unknown} of {load.pool.ready})" for name, p in pooled if p.gap)
+    gaps = [(name, p) for name, p in load.pool.signals().items() if p.gap]
+    # A quantile of nothing is no number: that engines are idle is not missing.
+    gaps = [(name, p) for name, p in gaps if (name, p.reason) != ("queue_time_s", Reason.NO_COMPLETIONS)]
+    return tuple(f"{name}: {p.reason} ({p.unknown} of {load.pool.ready})" for name, p in gaps)
 
 
 def _benign(reading: Reading) -> bool:

@@ -4,9 +4,10 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import BinaryIO, Final
 
 import structlog
 
@@ -31,20 +32,25 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, stop.set)
 
 
-async def keep_running(roles: Sequence[Role], stop: asyncio.Event, *, grace_s: float = 15.0) -> None:
+async def keep_running(
+    roles: Sequence[Role], stop: asyncio.Event, *, log: Path | None = None, grace_s: float = 15.0
+) -> None:
     """Run each role as a process of its own until `stop` is set, then end them all within `grace_s` seconds.
 
-    One that ends by itself is started again, after 1 s, 2 s and so on up to 30 s.
+    One that ends by itself is started again, after 1 s, 2 s and so on up to 30 s. Their logs go to our stderr, or are
+    added to the file `log`.
     """
-    async with asyncio.TaskGroup() as group:
-        for role in roles:
-            group.create_task(_keep(role, stop, grace_s))
+    with ExitStack() as stack:
+        stderr = None if log is None else stack.enter_context(log.open("ab"))
+        async with asyncio.TaskGroup() as group:
+            for role in roles:
+                group.create_task(_keep(role, stop, stderr, grace_s))
 
 
-async def _keep(role: Role, stop: asyncio.Event, grace_s: float) -> None:
+async def _keep(role: Role, stop: asyncio.Event, stderr: BinaryIO | None, grace_s: float) -> None:
     delay_s = FIRST_RESTART_S
     while not stop.is_set():
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "scaler", *role.arguments)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "scaler", *role.arguments, stderr=stderr)
         ended = asyncio.create_task(process.wait())
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -98,7 +98,10 @@ def test_more_load_never_asks_for_fewer_replicas(
         for r in observation.replicas
         if isinstance(r.running, Known)
     )
-    fuller = tuple(replace(r, **{name: Known(getattr(r, name).value + more)}) for r in moving)
+    fuller = tuple(
+        replace(r, **{name: Known(getattr(r, name).value + more)})  # type: ignore[arg-type]  # a name of a reading
+        for r in moving
+    )
     less = Ticker(chat).tick(replace(observation, replicas=moving)).uncapped
     loaded = Ticker(chat).tick(replace(observation, replicas=fuller)).uncapped
     assert isinstance(less, int)

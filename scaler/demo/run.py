@@ -1,0 +1,238 @@
+"""`headway demo`: recorded traffic on the simulated fleet, with Headway's real processes and KEDA's calls around it."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import aiohttp
+import numpy as np
+from rich.console import Console
+
+from scaler.adapters.clock import ScaledClock, SystemClock
+from scaler.backtest.plant import Plant
+from scaler.compose import Overrides, serve
+from scaler.config.load import load_config
+from scaler.demo import scene
+from scaler.demo.fleet import Fleet
+from scaler.demo.keda_client import KedaClient, ScaledObject
+from scaler.demo.prometheus_server import PrometheusError, prometheus_server
+from scaler.demo.watch import UNSAID, PlanWatch, RecordingTarget, Sampler
+from scaler.report.live import LiveView
+from scaler.report.run_record import DemoResult, RunRecord, RunSample
+from scaler.traces.errors import TraceError
+
+LEAD_IN_S: Final = 3.0  # wall seconds for the processes to start before the traffic does
+START_WITHIN_S: Final = 60.0
+SAMPLE_S: Final = 60.0  # simulated seconds between samples, and at least
+SAMPLE_WALL_S: Final = 0.25  # so many of the wall: a person sees no more
+
+
+class DemoError(Exception):
+    """The demo cannot run as asked; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The options of `headway demo`. Addresses are HOST:PORT; port 0 is any free one."""
+
+    trace: Path | None = None
+    speed: float = 120.0
+    seconds: float = 75.0
+    report: Path = Path("headway-report.html")
+    prometheus: bool = False
+    seed: int = 1
+    grpc_address: str = "127.0.0.1:0"
+    http_address: str = "127.0.0.1:0"
+    admin_address: str = "127.0.0.1:0"
+    to_stderr: bool = False
+
+    def check(self) -> None:
+        """Raise DemoError for what cannot be run."""
+        if not (math.isfinite(self.speed) and 1 <= self.speed <= 1000):
+            raise DemoError(f"--speed must be from 1 to 1000, was {self.speed:g}")
+        if not (math.isfinite(self.seconds) and self.seconds >= 5):
+            raise DemoError(f"--seconds must be >= 5, was {self.seconds:g}")
+        if not self.report.parent.is_dir():
+            raise DemoError(f"--report must be in a folder that exists, was {self.report}")
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run gathers while it goes."""
+
+    samples: list[RunSample]
+    target: RecordingTarget
+    client: KedaClient
+    watch: PlanWatch
+    first_decision_s: float | None = None  # wall seconds since the command began
+
+
+async def run_demo(options: DemoOptions) -> DemoResult:
+    """Run the demo and write its report; DemoError when it cannot run as asked."""
+    options.check()
+    began_s = SystemClock().monotonic_s()
+    try:
+        traffic = scene.traffic_of(options.trace, options.seconds * options.speed, options.seed)
+    except (TraceError, ValueError, OSError) as error:
+        raise DemoError(str(error)) from error
+    console = Console(stderr=options.to_stderr)
+    with TemporaryDirectory(prefix="headway-demo-") as name:
+        folder = Path(name)
+        try:
+            record = await _play(options, traffic, folder, console, began_s)
+        except PrometheusError as error:
+            raise DemoError(str(error)) from error
+        except BaseException:
+            _show_log(folder / "headway.log", console)
+            raise
+    await asyncio.to_thread(_write_report, record, options.report)
+    console.print(_summary(record.result, options.report))
+    return record.result
+
+
+async def _play(
+    options: DemoOptions, traffic: scene.Traffic, folder: Path, console: Console, began_s: float
+) -> RunRecord:
+    arrivals = traffic.arrivals
+    clock = ScaledClock(options.speed, SystemClock().now_s() + LEAD_IN_S, arrivals.start_s)
+    plant = Plant(scene.PROFILE, arrivals, options.seed, traffic.first_replicas, name=scene.NAME)
+    async with AsyncExitStack() as stack:
+        fleet = await stack.enter_async_context(Fleet(plant, clock, folder, namespace=scene.NAMESPACE))
+        url = None
+        if options.prometheus:
+            interval_s = clock.wall_duration(scene.TICK_S)
+            url = await stack.enter_async_context(prometheus_server(folder, fleet.targets_path, interval_s))
+        asked = scene.Addresses(options.grpc_address, options.http_address, options.admin_address)
+        config = scene.write_configuration(folder, clock, asked, fleet.targets_path, fleet.cluster_path, url)
+        addresses = await stack.enter_async_context(_headway(config, folder))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        target = RecordingTarget(fleet, arrivals.start_s)
+        run = Run(
+            samples=[],
+            target=target,
+            client=KedaClient(addresses["scaler_grpc"], _scaled_object(), target, clock),
+            watch=PlanWatch(session, addresses["controller_admin"], addresses["controller_http"]),
+        )
+        title = f"headway demo: {traffic.name}, {options.speed:g} times faster, {plant.profile.name}"
+        view = stack.enter_context(LiveView(console, title=title, objective=scene.OBJECTIVE))
+        await _follow(run, fleet, view, clock, arrivals.end_s, began_s)
+        counters = await run.watch.counters()
+    result = _result(options, traffic, plant, run, counters, began_s)
+    return RunRecord(
+        title=title,
+        trace=traffic.name,
+        attribution=traffic.attribution,
+        speed=options.speed,
+        slo_s=scene.SLO_S,
+        objective=scene.OBJECTIVE,
+        samples=tuple(run.samples),
+        events=tuple(target.events),
+        settings=scene.settings_of(traffic, options.speed, options.seed, prometheus=options.prometheus),
+        result=result,
+        capacity_rps=plant.profile.capacity_rps,
+    )
+
+
+def _scaled_object() -> ScaledObject:
+    return ScaledObject(scene.NAMESPACE, scene.NAME, scene.METADATA, scene.HPA, scene.KEDA)
+
+
+@asynccontextmanager
+async def _headway(config: Path, folder: Path) -> AsyncIterator[dict[str, str]]:
+    """Run both roles as processes; yield the addresses on which they listen."""
+    stop, announced = asyncio.Event(), asyncio.get_running_loop().create_future()
+    overrides = Overrides(config_file=config, log=folder / "headway.log", announce=announced.set_result)
+    serving = asyncio.create_task(serve(load_config(config), stop, overrides))
+    try:
+        done, _ = await asyncio.wait({announced, serving}, timeout=START_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if announced not in done:
+            raise RuntimeError(f"Headway's processes did not listen within {START_WITHIN_S:g} s")
+        said: dict[str, Any] = announced.result()
+        yield said["addresses"]
+    finally:
+        stop.set()
+        await serving
+
+
+async def _follow(run: Run, fleet: Fleet, view: LiveView, clock: ScaledClock, end_s: float, began_s: float) -> None:
+    """Let KEDA's client scale the fleet until the traffic ends, and look on."""
+    sampler = Sampler(fleet.plant, run.target.start_s)
+    pause_s = max(SAMPLE_WALL_S, clock.wall_duration(SAMPLE_S))
+    polling = asyncio.create_task(run.client.run())
+    try:
+        while not polling.done():
+            run.target.said = said = await run.watch.look()
+            if said is not UNSAID and run.first_decision_s is None:
+                run.first_decision_s = SystemClock().monotonic_s() - began_s
+            now = fleet.view()
+            if now.arrived:
+                run.samples.append(sampler.sample(now, said))
+                view.update(run.samples[-1], said.saturation, said.binding, said.reason)
+            if now.at_s >= end_s:
+                break
+            await asyncio.sleep(min(pause_s, max(0.0, clock.wall_duration(end_s - now.at_s))))
+    finally:
+        run.client.stop()
+        await polling
+
+
+def _result(
+    options: DemoOptions, traffic: scene.Traffic, plant: Plant, run: Run, counters: dict[str, int], began_s: float
+) -> DemoResult:
+    scores = plant.scores(scene.SLO_S)
+    ready = [sample.ready for sample in run.samples]
+    latencies_ms = [call.latency_s * 1000 for call in run.client.calls]
+    simulated_s = traffic.arrivals.end_s - traffic.arrivals.start_s
+    most = max((max(event.before, event.after) for event in run.target.events), default=traffic.first_replicas)
+    gpus = plant.profile.gpus_per_replica
+    return DemoResult(
+        trace=traffic.name,
+        ticks=counters["headway_ticks_total"],
+        grpc_calls=len(run.client.calls),
+        grpc_p99_ms=float(np.quantile(latencies_ms, 0.99)) if latencies_ms else None,
+        replicas_min=min(ready, default=None),
+        replicas_max=max(ready, default=None),
+        scale_ups=sum(event.after > event.before for event in run.target.events),
+        scale_downs=sum(event.after < event.before for event in run.target.events),
+        slo_attainment=scores.attainment,
+        gpu_hours=scores.gpu_hours,
+        requests=scores.requests,
+        surges=traffic.surges,
+        speed=options.speed,
+        simulated_s=simulated_s,
+        wall_s=SystemClock().monotonic_s() - began_s,
+        grpc_errors=sum(call.code != "OK" for call in run.client.calls),
+        tick_errors=counters["headway_tick_errors_total"],
+        first_decision_s=run.first_decision_s,
+        queue_time_p50_s=scores.queue_time_p50_s,
+        queue_time_p99_s=scores.queue_time_p99_s,
+        static_peak_gpu_hours=most * gpus * simulated_s / 3600,
+        prometheus=options.prometheus,
+    )
+
+
+def _write_report(record: RunRecord, path: Path) -> None:
+    from scaler.report.html import write_report  # noqa: PLC0415  # matplotlib is slow to import: only a finished run does
+
+    write_report(record, path)
+
+
+def _summary(result: DemoResult, report: Path) -> str:
+    attainment = "no requests" if result.slo_attainment is None else f"{result.slo_attainment:.2%} met the SLO"
+    return (
+        f"{result.requests:,} requests, {attainment}; {result.gpu_hours:.1f} GPU-hours, "
+        f"{result.static_peak_gpu_hours:.1f} with the peak's replicas all the time; "
+        f"{result.scale_ups} ups, {result.scale_downs} downs, {result.surges} surges; report: {report}"
+    )
+
+
+def _show_log(log: Path, console: Console) -> None:
+    """Show the end of the processes' log, which goes with the temporary folder."""
+    if log.exists():
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        console.print("\n".join(lines[-20:]), markup=False, highlight=False)

@@ -1,0 +1,129 @@
+"""What is looked at while a demo runs: the plant as samples, Headway's `/plan`, changes of the scale target."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import aiohttp
+
+from scaler.backtest.plant import Plant
+from scaler.backtest.pods import Phase
+from scaler.backtest.view import FleetView
+from scaler.demo.scene import NAME, NAMESPACE, SLO_S
+from scaler.report.run_record import RunSample, ScaleEvent
+
+
+class Target(Protocol):
+    """The scale target that the KEDA client moves."""
+
+    def replicas(self) -> tuple[int, int]:
+        """Return spec and status replicas."""
+        ...
+
+    def scale(self, replicas: int) -> None:
+        """Set spec replicas."""
+        ...
+
+    def view(self) -> FleetView:
+        """Return the fleet as it is now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What Headway's `/plan` said of the workload at a time (seconds since the run's start)."""
+
+    told: int | None
+    saturation: float | None
+    binding: str
+    reason: str
+
+
+UNSAID = Said(None, None, "none", "no plan yet")
+
+
+@dataclass(slots=True)
+class RecordingTarget:
+    """Passes scaling on, and notes each change with the reason of the newest plan that asked for it."""
+
+    target: Target
+    start_s: float
+    said: Said = UNSAID
+    events: list[ScaleEvent] = field(default_factory=list)
+
+    def replicas(self) -> tuple[int, int]:
+        """Return spec and status replicas."""
+        return self.target.replicas()
+
+    def scale(self, replicas: int) -> None:
+        """Set spec replicas."""
+        view = self.target.view()
+        self.target.scale(replicas)
+        if replicas != view.spec:
+            self.events.append(ScaleEvent(view.at_s - self.start_s, view.spec, replicas, self._reason(replicas)))
+
+    def _reason(self, replicas: int) -> str:
+        # The plan is looked at a few times a second; KEDA may have been told something newer since.
+        return self.said.reason if self.said.told == replicas else f"a plan newer than: {self.said.reason}"
+
+
+class PlanWatch:
+    """Looks at a controller's `/plan` and `/metrics`."""
+
+    def __init__(self, session: aiohttp.ClientSession, admin: str, http: str) -> None:
+        self._session = session
+        self._plan_url = f"http://{admin}/plan"
+        self._metrics_url = f"http://{http}/metrics"
+
+    async def look(self) -> Said:
+        """Return what the plan says of the demo's workload."""
+        query = {"namespace": NAMESPACE, "name": NAME}
+        async with self._session.get(self._plan_url, params=query) as answer:
+            document: Mapping[str, Any] = await answer.json()
+        if not document["workloads"]:
+            return UNSAID
+        entry = document["workloads"][0]
+        saturation = entry["saturation"]
+        return Said(entry["told"], saturation["value"], saturation["binding"], entry["reason"])
+
+    async def counters(self) -> dict[str, int]:
+        """Return the controller's counters of ticks."""
+        async with self._session.get(self._metrics_url) as answer:
+            lines = (await answer.text()).splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if line.startswith("headway_tick"))
+        return {name: int(float(value)) for name, value in values.items()}
+
+
+class Sampler:
+    """Makes samples of the plant."""
+
+    def __init__(self, plant: Plant, start_s: float) -> None:
+        self._plant = plant
+        self._start_s = start_s
+        self._last_s = start_s
+        self._arrived = 0
+
+    def sample(self, view: FleetView, said: Said) -> RunSample:
+        """Return what happened since the last sample, up to the view's time."""
+        elapsed_s = max(view.at_s - self._last_s, 1e-9)
+        recent = self._plant.scores(SLO_S, from_s=self._last_s)
+        so_far = self._plant.scores(SLO_S)
+        ended = so_far.finished + so_far.rejected
+        usage = [metrics.kv_usage for metrics in self._plant.pods().values()]
+        sample = RunSample(
+            at_s=view.at_s - self._start_s,
+            arrivals_rps=(view.arrived - self._arrived) / elapsed_s,
+            ready=view.ready,
+            pending=sum(pod.phase is Phase.PENDING for pod in view.pods),
+            draining=sum(pod.phase is Phase.DRAINING for pod in view.pods),
+            spec=view.spec,
+            told=said.told,
+            waiting=view.waiting,
+            running=view.running,
+            kv_usage=sum(usage) / len(usage) if usage else None,
+            queue_time_p95_s=recent.queue_time_p95_s,
+            attainment=so_far.met / ended if ended else None,  # of those that have ended: the rest may yet meet it
+            saturation=said.saturation,
+        )
+        self._last_s, self._arrived = view.at_s, view.arrived
+        return sample
