@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
 
 import grpc
+from google.protobuf.message import Message
 from grpc import aio
 
 from external_scaler_proto import externalscaler_pb2 as pb
@@ -34,7 +36,7 @@ TRUE = pb.IsActiveResponse(result=True)
 # A window of 1 KiB that does not grow: a stream that is not read blocks soon.
 SMALL_WINDOW = (*CHANNEL_OPTIONS, ("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0))
 
-Stream = aio.UnaryStreamCall[pb.ScaledObjectRef, pb.IsActiveResponse]
+Stream: TypeAlias = aio.UnaryStreamCall[pb.ScaledObjectRef, pb.IsActiveResponse]
 
 
 async def opened(served: Served, workload: WorkloadId = CHAT) -> Stream:
@@ -172,7 +174,7 @@ def _seen(served: Served, workload: WorkloadId = CHAT) -> bool:
     return not any(watch._woken.is_set() for watch in served.holder._watchers._watches[workload])
 
 
-async def _rest(stream: Stream) -> AsyncIterator[pb.IsActiveResponse]:
+async def _rest(stream: Stream) -> AsyncIterator[Message]:
     while (message := await read(stream)) is not None:
         yield message
 

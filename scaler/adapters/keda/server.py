@@ -121,10 +121,12 @@ class ScalerServer:
         address = str(Address(self._address.host or "::", self._address.port))  # grpc falls back to IPv4 by itself
         try:
             if self._certificates is None:
-                return server.add_insecure_port(address)
-            return server.add_secure_port(address, self._certificates.credentials())
+                port: int = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, self._certificates.credentials())
         except RuntimeError as error:
             raise OSError(f"{self._settings.address} cannot be bound: {error}") from error
+        return port
 
     async def _announce_ready(self) -> None:
         await self._holder.wait_ready()

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from grpc import aio
@@ -26,7 +26,7 @@ from scaler.adapters.keda.metrics import RpcMeter, ScalerMetrics
 from scaler.adapters.keda.watch import Watch
 from scaler.core.values import WorkloadId
 
-Context = aio.ServicerContext[Any, Any]
+Context: TypeAlias = aio.ServicerContext[Any, Any]
 Validate = Callable[[Mapping[str, str]], tuple[str, ...]]
 Recognise = Callable[[Context], bool]
 
@@ -149,9 +149,10 @@ class Servicer(ExternalScalerServicer):
         finally:
             meter.count(code)
             meter.observe(self._clock.wall_duration(self._clock.monotonic_s() - started_s))
-        if isinstance(answer, Failure):
-            await context.abort(answer.code, answer.reason)
-        return answer
+        if not isinstance(answer, Failure):
+            return answer
+        await context.abort(answer.code, answer.reason)
+        raise AssertionError("abort raises")
 
     async def _admit(self, meter: RpcMeter, context: Context) -> None:
         if not self._may_ask(context):
