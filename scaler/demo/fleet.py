@@ -7,6 +7,7 @@ a pod changes. Time comes from a Clock, so that a rehearsal may run faster than 
 
 import asyncio
 import json
+import math
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -29,11 +30,18 @@ _GPU_INTERVAL_S = 15.0  # what an activity reading is averaged over, as dcgm-exp
 class Fleet:
     """Serves a plant while the clock runs. An async context: server and files are there inside it.
 
-    `folder` must exist; ports are chosen by the system.
+    `folder` must exist; ports are chosen by the system. Time goes no further than `end_s`.
     """
 
     def __init__(
-        self, plant: Plant, clock: Clock, folder: Path, *, namespace: str = "demo", host: str = "127.0.0.1"
+        self,
+        plant: Plant,
+        clock: Clock,
+        folder: Path,
+        *,
+        namespace: str = "demo",
+        host: str = "127.0.0.1",
+        end_s: float = math.inf,
     ) -> None:
         self.plant = plant
         self.namespace = namespace
@@ -41,6 +49,7 @@ class Fleet:
         self.cluster_path = folder / "cluster.json"
         self._clock = clock
         self._host = host
+        self._end_s = end_s
         self._port = 0
         self._vllm = VllmText(plant.profile)
         self._activity = _Activity()
@@ -100,8 +109,8 @@ class Fleet:
                 await asyncio.wait_for(self._stop.wait(), _SLICE_S)
 
     def _catch_up(self) -> float:
-        """Bring the plant to now and return that. A clock that starts before the traffic does, waits for it."""
-        now_s = max(self._clock.now_s(), self.plant.now_s)
+        """Bring the plant to now and return that. Before the traffic starts and after it ends, time stands still."""
+        now_s = min(max(self._clock.now_s(), self.plant.now_s), self._end_s)
         self.plant.advance(now_s)
         self._activity.note(self.plant, now_s)
         return now_s
@@ -118,11 +127,13 @@ class Fleet:
     async def _serve_pod(self, request: web.Request) -> web.Response:
         self._catch_up()
         name = request.match_info["pod"]
-        metrics = self.plant.pods().get(name) if request.match_info["namespace"] == self.namespace else None
-        if metrics is not None:
-            return web.Response(body=self._vllm.render(metrics), headers={"Content-Type": _TEXT})
-        known = any(pod.name == name for pod in self.plant.view(self.plant.now_s).pods)
-        raise web.HTTPServiceUnavailable if known else web.HTTPNotFound
+        pods = {pod.name for pod in self.plant.view(self.plant.now_s).pods}
+        if request.match_info["namespace"] != self.namespace or name not in pods:
+            raise web.HTTPNotFound
+        metrics = self.plant.pods().get(name)
+        if metrics is None:
+            raise web.HTTPServiceUnavailable
+        return web.Response(body=self._vllm.render(metrics), headers={"Content-Type": _TEXT})
 
     async def _serve_gpus(self, _: web.Request) -> web.Response:
         self._catch_up()

@@ -24,6 +24,7 @@ from scaler.demo.prometheus_server import PrometheusError, prometheus_server
 from scaler.demo.watch import UNSAID, PlanWatch, RecordingTarget, Sampler
 from scaler.report.live import LiveView
 from scaler.report.run_record import DemoResult, RunRecord, RunSample
+from scaler.report.verdict import verdict
 from scaler.traces.errors import TraceError
 
 LEAD_IN_S: Final = 3.0  # wall seconds for the processes to start before the traffic does
@@ -91,7 +92,7 @@ async def run_demo(options: DemoOptions) -> DemoResult:
             _show_log(folder / "headway.log", console)
             raise
     await asyncio.to_thread(_write_report, record, options.report)
-    console.print(_summary(record.result, options.report))
+    console.print(_summary(record, options.report), markup=False, highlight=False)
     return record.result
 
 
@@ -102,7 +103,9 @@ async def _play(
     clock = ScaledClock(options.speed, SystemClock().now_s() + LEAD_IN_S, arrivals.start_s)
     plant = Plant(scene.PROFILE, arrivals, options.seed, traffic.first_replicas, name=scene.NAME)
     async with AsyncExitStack() as stack:
-        fleet = await stack.enter_async_context(Fleet(plant, clock, folder, namespace=scene.NAMESPACE))
+        fleet = await stack.enter_async_context(
+            Fleet(plant, clock, folder, namespace=scene.NAMESPACE, end_s=arrivals.end_s)
+        )
         url = None
         if options.prometheus:
             interval_s = clock.wall_duration(scene.TICK_S)
@@ -222,13 +225,10 @@ def _write_report(record: RunRecord, path: Path) -> None:
     write_report(record, path)
 
 
-def _summary(result: DemoResult, report: Path) -> str:
-    attainment = "no requests" if result.slo_attainment is None else f"{result.slo_attainment:.2%} met the SLO"
-    return (
-        f"{result.requests:,} requests, {attainment}; {result.gpu_hours:.1f} GPU-hours, "
-        f"{result.static_peak_gpu_hours:.1f} with the peak's replicas all the time; "
-        f"{result.scale_ups} ups, {result.scale_downs} downs, {result.surges} surges; report: {report}"
-    )
+def _summary(record: RunRecord, report: Path) -> str:
+    served, cost = verdict(record)
+    result = record.result
+    return f"\n{served} {cost}\n{result.scale_ups} ups, {result.scale_downs} downs, {result.surges} surges. {report}"
 
 
 def _show_log(log: Path, console: Console) -> None:

@@ -26,9 +26,9 @@ BUNDLED: Final = "azure_llm_2024_code.csv.gz"
 BUNDLED_START_S: Final = 14 * 3600.0  # from 14:00 UTC on: the part of the day with the most surges
 BUNDLED_FROM: Final = "the bundled day of the Azure LLM inference trace 2024 (Microsoft, CC-BY-4.0; see NOTICE.md)"
 
-PEAK_REPLICAS: Final = 10  # the traffic is scaled so that its peak needs about so many
+PEAK_REPLICAS: Final = 8  # the traffic is scaled so that its peak needs about so many
 MIN_REPLICAS: Final = 2
-MAX_REPLICAS: Final = 20
+MAX_REPLICAS: Final = 16
 TARGET: Final = 0.85  # of the capacity: the default utilisation target
 SLO_S: Final = 1.0
 OBJECTIVE: Final = 0.99

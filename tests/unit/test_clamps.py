@@ -57,7 +57,7 @@ def test_where_bounds_contradict_each_other_the_cap_wins() -> None:
 def test_rate(
     limit: RateLimit, target: int, previous: int, targets: tuple[tuple[float, int], ...], result: int
 ) -> None:
-    """At 100 s, over a period of 60 s: the larger allowance from what was in force at 40 s; no move is turned around."""
+    """At 100 s, over a period of 60 s: the larger allowance from what was in force at 40 s; no move turns around."""
     assert rate_limited(target, previous, targets, limit, 100.0) == result
 
 
