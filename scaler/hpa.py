@@ -154,17 +154,18 @@ def _tolerances(spec: HpaSpec) -> tuple[float, float]:
 
 def _normalise(state: HpaState, spec: HpaSpec, now_s: float, wanted: int, current: int) -> tuple[HpaState, int]:
     """Stabilise a recommendation and bound it by policies, min and max; remember it as it was."""
-    behaviour = spec.behaviour
-    up_s = behaviour.up.stabilisation_s if behaviour else 0.0
-    down_s = behaviour.down.stabilisation_s if behaviour else DEFAULT_DOWN_STABILISATION_S
-    lowest = min([wanted, *_within(state.recommendations, now_s, up_s)])
-    highest = max([wanted, *_within(state.recommendations, now_s, down_s)])
+    behaviour, history = spec.behaviour, state.recommendations
     if behaviour is None:
+        up_s, down_s = 0.0, DEFAULT_DOWN_STABILISATION_S
+        # This older rule counts what is exactly as old as the window; the ones of `behaviour` do not.
+        highest = max([wanted, *(value for at_s, value in history if at_s >= now_s - down_s)])
         desired = min(max(highest, spec.min_replicas), spec.max_replicas, max(2 * current, 4))
     else:
-        stable = min(max(current, lowest), highest)
-        desired = _bounded(state, spec, behaviour, now_s, stable, current)
-    kept = tuple(item for item in state.recommendations if now_s - item[0] <= max(up_s, down_s))
+        up_s, down_s = behaviour.up.stabilisation_s, behaviour.down.stabilisation_s
+        lowest = min([wanted, *_within(history, now_s, up_s)])
+        highest = max([wanted, *_within(history, now_s, down_s)])
+        desired = _bounded(state, spec, behaviour, now_s, min(max(current, lowest), highest), current)
+    kept = tuple(item for item in history if now_s - item[0] <= max(up_s, down_s))
     return replace(state, recommendations=(*kept, (now_s, wanted))), desired
 
 

@@ -14,7 +14,6 @@ Not modelled: clients that give up waiting, cached prefixes, nodes (every pod is
 from collections import deque
 from collections.abc import Mapping
 from heapq import heappop, heappush
-from types import MappingProxyType
 
 import numpy as np
 
@@ -26,6 +25,8 @@ from scaler.backtest.router import LeastLoaded
 from scaler.backtest.scores import Ledger, Scores
 from scaler.backtest.view import FleetView, PodView
 from scaler.traces.arrivals import Arrivals
+
+__all__ = ["FleetView", "Plant", "PodView"]
 
 _INF = float("inf")
 
@@ -115,10 +116,13 @@ class Plant:
 
     def pods(self) -> Mapping[str, PodMetrics]:
         """Return the metrics of each pod that answers a scrape now."""
-        share = self._shares()
-        return MappingProxyType(
-            {p.name: p.read(self._now_s, share.get(p.ordinal, 0)) for p in self._pods.values() if p.answers}
-        )
+        shares = self._shares()
+        return {p.name: p.read(self._now_s, shares.get(p.ordinal, 0)) for p in self._pods.values() if p.answers}
+
+    def pod(self, name: str) -> PodMetrics | None:
+        """Return the metrics of one pod, None if it does not answer now; KeyError if there is no such pod."""
+        pod = self._named(name)
+        return pod.read(self._now_s, self._shares().get(pod.ordinal, 0)) if pod.answers else None
 
     def busy_seconds(self) -> Mapping[str, float]:
         """Return per pod the seconds for which its GPU had work since its container started."""

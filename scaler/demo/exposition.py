@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from scaler.backtest.histogram import LATENCY_BUCKETS, TTFT_BUCKETS, HistogramReading
 from scaler.backtest.pods import PodMetrics
@@ -28,18 +29,17 @@ class VllmText:
     """Renders one pod's `/metrics`."""
 
     def __init__(self, profile: EngineProfile) -> None:
-        self._profile = profile
         blank = PodMetrics(
             "", 0, 0, 0.0, 0, 0, 0, 0, _blank(LATENCY_BUCKETS), _blank(TTFT_BUCKETS), _blank(LATENCY_BUCKETS), 0.0
         )
         lines = _text(vllm_families(blank, profile)).splitlines(keepends=False)
         # Every line that is not a comment ends in its value, which is the only part that a scrape changes.
-        self._lines = [line if line.startswith("#") else line.rpartition(" ")[0] + " %r" for line in lines]
-        self._template = "\n".join(self._lines) + "\n"
+        filled = (line if line.startswith("#") else line.rpartition(" ")[0] + " %s" for line in lines)
+        self._template = "\n".join(filled) + "\n"
 
     def render(self, metrics: PodMetrics) -> bytes:
         """Return the exposition of one pod."""
-        return (self._template % tuple(_vllm_values(metrics))).encode()
+        return (self._template % tuple(map(floatToGoString, _vllm_values(metrics)))).encode()
 
 
 def vllm_families(metrics: PodMetrics, profile: EngineProfile) -> Iterator[Metric]:

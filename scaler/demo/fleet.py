@@ -126,11 +126,12 @@ class Fleet:
 
     async def _serve_pod(self, request: web.Request) -> web.Response:
         self._catch_up()
-        name = request.match_info["pod"]
-        pods = {pod.name for pod in self.plant.view(self.plant.now_s).pods}
-        if request.match_info["namespace"] != self.namespace or name not in pods:
+        try:
+            metrics = self.plant.pod(request.match_info["pod"])
+        except KeyError:
+            raise web.HTTPNotFound from None
+        if request.match_info["namespace"] != self.namespace:
             raise web.HTTPNotFound
-        metrics = self.plant.pods().get(name)
         if metrics is None:
             raise web.HTTPServiceUnavailable
         return web.Response(body=self._vllm.render(metrics), headers={"Content-Type": _TEXT})
