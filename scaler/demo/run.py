@@ -228,7 +228,9 @@ def _write_report(record: RunRecord, path: Path) -> None:
 def _summary(record: RunRecord, report: Path) -> str:
     served, cost = verdict(record)
     result = record.result
-    return f"\n{served} {cost}\n{result.scale_ups} ups, {result.scale_downs} downs, {result.surges} surges. {report}"
+    moves = f"{result.scale_ups} scale-ups and {result.scale_downs} scale-downs"
+    surges = "" if result.surges is None else f", {result.surges} surges"
+    return f"\n{served} {cost}\n{moves}{surges}. The report is in {report}."
 
 
 def _show_log(log: Path, console: Console) -> None:
