@@ -13,7 +13,6 @@ import requests
 import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from scaler.adapters.address import Address
 from scaler.adapters.clock import ScaledClock, SystemClock
 from scaler.adapters.cluster_file import FileClusterView
 from scaler.adapters.exporter import ControllerCollector, ControllerSnapshot
@@ -29,6 +28,7 @@ from scaler.adapters.replay import ReplaySource
 from scaler.adapters.scrape import ScrapeSettings, ScrapeSource
 from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.adapters.state_store import FileStateStore, MemoryStateStore
+from scaler.config.address import Address
 from scaler.config.metadata import metadata_problems
 from scaler.config.models import DecisionSettings
 from scaler.config.process import (

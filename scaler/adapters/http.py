@@ -12,7 +12,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from scaler.adapters.address import Address, is_loopback
+from scaler.config.address import Address, is_loopback
 
 Ready = Callable[[], tuple[bool, str]]
 PlanView = Callable[[str | None, str | None, int, str | None], Mapping[str, Any]]

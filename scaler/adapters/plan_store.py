@@ -7,11 +7,10 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from uuid import uuid4
 
+from scaler.adapters.files import replace_file
 from scaler.core.published import (
     Heartbeat,
     PublishedPlan,
@@ -187,24 +186,4 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def _replace(path: Path, document: Any) -> None:
-    """Replace a file so that a reader, or a power cut, finds the old content or the new, never a part."""
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with draft.open("xb") as file:
-            file.write(json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    replace_file(path, json.dumps(document, separators=(",", ":"), allow_nan=False).encode())

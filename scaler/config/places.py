@@ -1,43 +1,31 @@
 """Kinds of configuration values that say where something is: addresses, URLs and paths."""
 
-import ipaddress
-import re
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSchema
 
+from scaler.config.address import Address as ListenAddress
 from scaler.config.problems import shown
-
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]*\]|[A-Za-z0-9._-]*):([0-9]{1,5})")
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Return host (empty for all interfaces, without brackets) and port; ValueError if it is not `HOST:PORT`."""
-    match = _ADDRESS.fullmatch(address)
-    if not match or int(match[2]) > 65_535:
-        raise ValueError(f"must be HOST:PORT, :PORT or [IPV6]:PORT, was {shown(address)}")
-    return match[1].strip("[]"), int(match[2])
 
 
 def _address(address: str) -> str:
-    split_address(address)
+    _parsed(address)
     return address
 
 
 def _loopback(address: str) -> str:
-    host, _ = split_address(address)
-    if host != "localhost" and not _is_loopback(host):
+    if not _parsed(address).loopback:
         raise ValueError(f"must be a loopback address such as 127.0.0.1:8081, was {shown(address)}")
     return address
 
 
-def _is_loopback(host: str) -> bool:
+def _parsed(address: str) -> ListenAddress:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ListenAddress.parse(address)
     except ValueError:
-        return False
+        raise ValueError(f"must be HOST:PORT, :PORT or [IPV6]:PORT, was {shown(address)}") from None
 
 
 Address = Annotated[str, AfterValidator(_address)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaler.adapters.address import Address
+from scaler.config.address import Address
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from prometheus_client import CollectorRegistry
 
 from external_scaler_proto.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
-from scaler.adapters.address import Address
 from scaler.adapters.keda import wire
 from scaler.adapters.keda.holder import PlanHolder
 from scaler.adapters.keda.metrics import ScalerMetrics
 from scaler.adapters.keda.servicer import REPEAT_S, Servicer, Validate
 from scaler.adapters.keda.tls import Certificates, TlsFiles, recognise
+from scaler.config.address import Address
 
 _health: Any = health  # type stubs know its threaded half only
 

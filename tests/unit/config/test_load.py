@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.adapters.address import Address
+from scaler.config.address import Address
 from scaler.config.load import MAX_FILE_BYTES, ConfigErrors, load_config, policy_of
 from scaler.config.models import DecisionSettings, Mode, Policy, RateLimit, WorkloadSettings
 from scaler.config.process import ProcessConfig, Role

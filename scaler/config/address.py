@@ -1,9 +1,11 @@
 """Reads the addresses that servers listen on: `:8080`, `127.0.0.1:0`, `[::1]:9000`, `localhost:80`."""
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 MAX_PORT = 65535
+_FORM = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +18,12 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> "Address":
         """Read `HOST:PORT`, `[IPV6]:PORT` or `:PORT`; ValueError if it is none of them."""
-        host, colon, port = text.rpartition(":")
-        bracketed = host.startswith("[") and host.endswith("]")
-        if not colon or not port.isascii() or not port.isdigit() or (":" in host and not bracketed):
+        match = _FORM.fullmatch(text)
+        if match is None:
             raise ValueError(f"address must be HOST:PORT, [IPV6]:PORT or :PORT, was {text!r}")
-        if int(port) > MAX_PORT:
+        if int(match["port"]) > MAX_PORT:
             raise ValueError(f"address must have a port from 0 to {MAX_PORT}, was {text!r}")
-        return cls(host[1:-1] if bracketed else host, int(port))
+        return cls(match["host"].strip("[]"), int(match["port"]))
 
     @property
     def loopback(self) -> bool:
