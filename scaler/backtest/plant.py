@@ -159,7 +159,7 @@ class Plant:
         frozen = self._named(pod)
         gauges = frozen.gauges(at_s, self._shares().get(frozen.ordinal, 0))
         self._lose(frozen)
-        frozen.held = gauges
+        frozen.hold(gauges)
         self._settle(frozen)
 
     def restart(self, pod: str, at_s: float, ready_after_s: float) -> None:
@@ -169,7 +169,7 @@ class Plant:
         self._lose(restarted)
         restarted.start(at_s)
         if restarted.phase is Phase.READY:
-            restarted.phase = Phase.PENDING
+            restarted.become(Phase.PENDING)
             restarted.ready_s = at_s + ready_after_s
         self._settle(restarted)
         self._run(at_s)
@@ -215,14 +215,13 @@ class Plant:
             pod.metrics.preemptions += 1
             self._queue.appendleft(index)
         elif due is Due.READY:
-            pod.phase = Phase.READY
             pod.start(now_s)
+            pod.become(Phase.READY)
         elif due is Due.DEADLINE:
             self._lose(pod)
         else:
             pod.engine.advance(now_s)
         self._settle(pod)
-        self._dispatch()
 
     def _finish(self, pod: Pod, now_s: float) -> None:
         index = pod.engine.finish(now_s)
@@ -233,18 +232,24 @@ class Plant:
         self._ledger.finished_s[index] = now_s
         self._finished += 1
 
-    def _dispatch(self) -> None:
-        """Send the head of the queue on, as long as a pod takes it."""
+    def _dispatch(self, changed: Pod | None = None) -> None:
+        """Send on the head of the queue as long as a pod takes it; look ahead in `changed` and in those pods."""
         queue, prompts, now_s = self._queue, self._requests.prompt, self._now_s
         while queue:
             index = queue[0]
             made = self._made.get(index, 0)
             pod = self._router.pick(prompts[index] + made, now_s)
             if pod is None:
-                return
+                break
             queue.popleft()
             self._admit(pod, index, made)
-            self._settle(pod)
+            self._router.offer(pod, now_s)
+            # One look ahead does for all that a pod takes in a row.
+            if changed is not None and changed is not pod:
+                self._look_ahead(changed)
+            changed = pod
+        if changed is not None:
+            self._look_ahead(changed)
 
     def _admit(self, pod: Pod, index: int, made: int) -> None:
         now_s, prompt = self._now_s, self._requests.prompt[index]
@@ -257,13 +262,18 @@ class Plant:
         pod.metrics.expect_first_token(token_s, token_s - self._requests.at_s[index], prompt)
 
     def _settle(self, pod: Pod) -> None:
-        """Look ahead anew after a pod has changed: its next event, and what it offers to the gateway."""
+        """Follow up a change in a pod: it may be gone, take a request, and have another next event."""
         if pod.phase is Phase.DRAINING and not pod.engine.running:
             self._remove(pod)
-            return
-        self._router.offer(pod, self._now_s)
+            self._dispatch()
+        else:
+            self._router.offer(pod, self._now_s)
+            self._dispatch(pod)
+
+    def _look_ahead(self, pod: Pod) -> None:
         pod.version += 1
-        event_s, due = pod.next_event()
+        # The pod's own answer is the engine's while it is Ready, one call further.
+        event_s, due = pod.engine.next_event() if pod.phase is Phase.READY else pod.next_event()
         if due is not Due.NOTHING:
             heappush(self._events, (event_s, pod.ordinal, pod.version, due))
 
@@ -277,14 +287,13 @@ class Plant:
         self._settle(pod)
 
     def _delete(self, pod: Pod) -> None:
-        pod.phase = Phase.DRAINING
+        pod.become(Phase.DRAINING)
         pod.deadline_s = self._now_s + self.profile.drain_s
         self._settle(pod)
 
     def _remove(self, pod: Pod) -> None:
-        pod.phase = Phase.GONE
-        pod.gone_s = self._now_s
-        self._lives.append((pod.created_s, pod.gone_s))
+        pod.become(Phase.GONE)
+        self._lives.append((pod.created_s, self._now_s))
         del self._pods[pod.ordinal]
 
     def _lose(self, pod: Pod) -> None:

@@ -95,8 +95,8 @@ class Pod:
     """A pod. The plant moves it through its life; nothing here looks at other pods."""
 
     __slots__ = (
-        "created_s", "deadline_s", "engine", "gone_s", "held", "metrics", "name", "ordinal", "phase", "profile",
-        "ready_s", "silent", "version",
+        "created_s", "deadline_s", "engine", "held", "metrics", "name", "ordinal", "phase", "profile", "ready_s",
+        "silent", "takes_requests", "version",
     )  # fmt: skip
 
     def __init__(self, name: str, ordinal: int, profile: EngineProfile, created_s: float, ready_s: float) -> None:
@@ -106,8 +106,8 @@ class Pod:
         self.created_s = created_s
         self.ready_s = ready_s
         self.deadline_s = float("inf")  # end of the termination grace period
-        self.gone_s = float("inf")
         self.phase = Phase.PENDING
+        self.takes_requests = False  # whether the gateway sends requests here; read for each of them
         self.silent = False  # serves, but does not answer a scrape
         self.held: HeldGauges | None = None
         self.version = 0  # of its next event: an older one in the plant's heap is void
@@ -119,10 +119,15 @@ class Pod:
         self.metrics = EngineMetrics()
         self.held = None
 
-    @property
-    def takes_requests(self) -> bool:
-        """Return whether the gateway sends requests here. Gauges that say full keep it away."""
-        return self.phase is Phase.READY and self.held is None
+    def become(self, phase: Phase) -> None:
+        """Enter a phase of life."""
+        self.phase = phase
+        self.takes_requests = phase is Phase.READY and self.held is None
+
+    def hold(self, gauges: HeldGauges) -> None:
+        """Stop stepping: the gauges keep these values. They say full, so the gateway keeps away."""
+        self.held = gauges
+        self.takes_requests = False
 
     @property
     def answers(self) -> bool:

@@ -20,7 +20,7 @@ class LeastLoaded:
 
     def offer(self, pod: Pod, now_s: float) -> None:
         """Take note of a pod's load."""
-        if _is_open(pod, now_s):
+        if pod.takes_requests and pod.engine.is_open(now_s):
             heappush(self._offers, (pod.engine.running, pod.ordinal))
             # A load that comes back makes old offers of it valid again, so they can pile up below the top.
             if len(self._offers) > 64 + 8 * len(self._pods):
@@ -35,8 +35,11 @@ class LeastLoaded:
         while offers:
             running, ordinal = offers[0]
             pod = self._pods.get(ordinal)
-            if pod is not None and running == pod.engine.running and _is_open(pod, now_s):
-                return pod if _has_room(pod, tokens, now_s) else self._with_room(tokens, now_s)
+            if pod is not None and pod.takes_requests:
+                engine = pod.engine
+                if running == engine.running and engine.is_open(now_s):
+                    engine.advance(now_s)
+                    return pod if engine.has_room(tokens) else self._with_room(tokens, now_s)
             heappop(offers)
         return None
 
