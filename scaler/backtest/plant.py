@@ -265,7 +265,6 @@ class Plant:
         """Follow up a change in a pod: it may be gone, take a request, and have another next event."""
         if pod.phase is Phase.DRAINING and not pod.engine.running:
             self._remove(pod)
-            self._dispatch()
         else:
             self._router.offer(pod, self._now_s)
             self._dispatch(pod)

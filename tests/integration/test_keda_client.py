@@ -154,11 +154,17 @@ async def test_an_error_holds_and_is_asked_once_more() -> None:
 
 
 async def test_one_failure_is_bridged_by_the_second_try() -> None:
-    """A GetMetrics that fails once is asked again at once, and its value counts."""
-    script, target = Script(replicas=9), Target(4)
+    """A GetMetrics that fails once is asked again at once, and the read goes on."""
+    script, target = Script(active=False), Target(0)  # at zero only the poll asks, so calls are in its order
     script.fail_once.add("GetMetrics")
-    async with served(script) as address, polling(address, target):
-        await until(lambda: target.now == 9)
+    async with served(script) as address, polling(address, target, minimum=0) as client:
+        await until(lambda: len(client.calls) >= 4)
+    assert [(call.method, call.code) for call in client.calls[:4]] == [
+        ("GetMetricSpec", "OK"),
+        ("GetMetrics", "UNAVAILABLE"),
+        ("GetMetrics", "OK"),
+        ("IsActive", "OK"),
+    ]
 
 
 async def test_an_absent_scaler_changes_nothing() -> None:

@@ -88,6 +88,17 @@ def test_kv_grows_with_every_token() -> None:
     assert engine.tokens_made == 32
 
 
+def test_an_empty_cache_is_exactly_empty() -> None:
+    """Rounding errors do not outlive the sequences, whatever fractions of a token they left at."""
+    engine = Sequences(replace(SHARED, step_per_sequence_s=0.0137), 0.0)
+    for index in range(200):
+        engine.admit(index * 0.0331, index, prompt=17 + index, output=3)
+        while engine.next_event()[0] <= (index + 1) * 0.0331:
+            engine.finish(engine.next_event()[0])
+    finishes(engine)
+    assert (engine.kv_used, engine.tokens_made) == (0.0, 600.0)
+
+
 def test_room_is_for_the_prompt_and_its_first_token() -> None:
     """A prompt fits if it and one token more fit."""
     engine = Sequences(replace(STEADY, kv_tokens=500), 0.0)

@@ -115,6 +115,15 @@ def test_pods_go_in_the_order_of_a_replica_set() -> None:
     assert list(phases(fleet, 61)) == ["chat-0", "chat-1"]
 
 
+def test_an_old_pod_that_is_not_ready_goes_before_a_young_one_that_is() -> None:
+    """Readiness counts before age: a restarting pod goes although it is the oldest."""
+    fleet = plant(requests_at(), replicas=2)
+    fleet.scale(3, T0 + 10)
+    fleet.restart("chat-0", T0 + 50, ready_after_s=30)
+    fleet.scale(2, T0 + 60)
+    assert phases(fleet, 60) == {"chat-1": Phase.READY, "chat-2": Phase.READY}
+
+
 def test_a_deleted_pod_finishes_what_it_has() -> None:
     """A draining pod takes nothing new, still answers scrapes, and is gone with its last request."""
     fleet = plant(requests_at(0, 0, 5), replicas=2, profile=STEADY)
@@ -267,6 +276,16 @@ def test_preemption_delays_and_is_counted() -> None:
     assert after.ttft.counts[-1] == 2
     # 9 s, then behind the first until 30 s, then the 20 tokens that are left after the one of the recomputation.
     assert after.e2e.total == pytest.approx(30 + 50)
+
+
+def test_the_preempted_comes_before_those_that_wait() -> None:
+    """A preempted request goes on before requests that have not started yet."""
+    profile = replace(STEADY, kv_tokens=120, max_model_len=120, slots=2)
+    fleet = plant(requests_at(0, 0, 1, prompt=50, output=[31, 31, 11]), profile=profile)
+    fleet.advance(T0 + 100)
+    assert fleet.view(T0 + 100).finished == 3
+    # The third starts once the second, back at 30 s, has left room for its prompt: at 50 s.
+    assert fleet.pods()["chat-0"].queue_time.total == pytest.approx(29.0)
 
 
 def test_a_prompt_beyond_the_model_is_rejected() -> None:
