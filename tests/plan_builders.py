@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from forecasting.forecast import Absent
 from scaler.core.observation import ReplicaCounts
-from scaler.core.plan import Plan, Recommendation, Saturation, Step
+from scaler.core.plan import Change, Plan, Recommendation, Saturation, Step
 from scaler.core.values import Frozen, Known, Missing, Reading, Reason, Stale, WorkloadId
 
 AT_S = 1_700_000_000.0
@@ -41,6 +41,7 @@ def recommendation(workload: WorkloadId = CHAT, **fields: Any) -> Recommendation
         "notes": (),
         "forecast": Absent("no_forecaster"),
         "reason": "rate: per 60 s",
+        "changed": Change(AT_S - 30, 10, 12, "rate: per 60 s"),
         "trail": (Step("reactive", 10, 15, "demand"), Step("rate", 15, 12, "per 60 s")),
     }
     return Recommendation(workload=workload, **(defaults | fields))
@@ -62,6 +63,7 @@ def unknown(workload: WorkloadId = CHAT) -> Recommendation:
         capacity=Missing(Reason.NOT_CONFIGURED),
         missing=("replicas: view_unavailable",),
         reason="hold: view_unavailable",
+        changed=None,
         trail=(Step("hold", 0, 0, "view_unavailable"),),
     )
 

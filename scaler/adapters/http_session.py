@@ -171,4 +171,5 @@ class BasicAuthFile(AuthBase):
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
         """Add the header; OSError when the file cannot be read."""
         password = self._path.read_text(encoding="utf-8").rstrip("\n")
-        return requests.auth.HTTPBasicAuth(self._username, password)(request)
+        authorised: PreparedRequest = requests.auth.HTTPBasicAuth(self._username, password)(request)
+        return authorised

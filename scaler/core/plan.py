@@ -19,6 +19,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """The last change of a target: when (Unix seconds), from what to what, and the reason that decided it."""
+
+    at_s: float
+    before: int
+    after: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Saturation:
     """Consumer saturation: 1.0 = consumers at their target limits. `binding` names the largest corroborated term.
 
@@ -59,7 +69,8 @@ class Recommendation:
     missing: tuple[str, ...]  # `signal: reason`, one per signal that should be known and is not
     notes: tuple[str, ...]  # conditions a person should know of: stalled, frozen, waiting_for_capacity
     forecast: Absent
-    reason: str  # the step that decided
+    reason: str  # the step that decided this tick
+    changed: Change | None  # None while this engine has not changed the target it found
     trail: tuple[Step, ...]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from scaler.core.plan import Change
 from scaler.core.values import WorkloadId
 
 STATE_VERSION = 1
@@ -22,7 +23,7 @@ class WorkloadState:
     targets: tuple[tuple[float, int], ...] = ()  # recent targets at their changes, for rate limits
     in_system: tuple[tuple[float, float], ...] = ()  # running + waiting over the rate window, for demand
     last_evidence_s: float | None = None  # when load was last known
-    last_work_s: float | None = None  # when work was last seen, for deactivation
+    changed: Change | None = None  # the last change of the target, so that a person can be told of it later
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +76,5 @@ def _workload_state(document: dict[str, Any]) -> WorkloadState:
         name: tuple((float(at), value) for at, value in document.get(name, ()))
         for name in ("wishes", "targets", "in_system")
     }
-    return WorkloadState(**{**document, **histories})
+    changed = document.get("changed")
+    return WorkloadState(**{**document, **histories, "changed": None if changed is None else Change(**changed)})

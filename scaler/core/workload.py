@@ -6,7 +6,7 @@ from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
-from scaler.core.plan import Recommendation, Saturation, Step
+from scaler.core.plan import Change, Recommendation, Saturation, Step
 from scaler.core.pool import Standing, pool_replicas
 from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
@@ -105,6 +105,7 @@ def _with_view(
         targets=clamps.recorded(targets, trail.target, decision.rate.period_s, now_s),
         in_system=in_system,
         last_evidence_s=_newest(_evidence_s(load, now_s), state.last_evidence_s),
+        changed=_changed(trail, state, now_s),
     )
     need = needs.down if isinstance(needs.down, int) else trail.target
     facts = Facts(
@@ -130,7 +131,7 @@ def _without_view(
         return state, _recommendation(state, seen, absent, trail, terms, _unseen(absent, absent, 0))
     upper = terms.settings.max_replicas
     trail.apply("bounds", min(trail.target, upper), f"at most {upper}")  # a cap holds, whatever is not seen
-    next_state = replace(state, target=trail.target)
+    next_state = replace(state, target=trail.target, changed=_changed(trail, state, terms.now_s))
     facts = _unseen(absent, trail.target, trail.target)
     return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
 
@@ -205,6 +206,10 @@ def _clamp(trail: Trail, state: WorkloadState, wishes: clamps.History, bounds: t
     trail.apply("rate", clamps.bounded(limited, *bounds), f"per {decision.rate.period_s:g} s")
 
 
+def _changed(trail: Trail, state: WorkloadState, now_s: float) -> Change | None:
+    return state.changed if trail.target == trail.start else Change(now_s, trail.start, trail.target, trail.reason())
+
+
 def _evidence_s(load: Load, now_s: float) -> float | None:
     """Return when the load was last known, as of the oldest sample that this tick believed; None when none was."""
     reading: Reading = load.queue.waiting if load.queue else load.pool.running.up()
@@ -239,6 +244,7 @@ def _recommendation(
         notes=facts.notes,
         forecast=seen.forecast,
         reason=trail.reason(),
+        changed=state.changed,
         trail=tuple(trail.steps),
     )
 

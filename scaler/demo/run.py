@@ -27,10 +27,10 @@ from scaler.report.run_record import DemoResult, RunRecord, RunSample
 from scaler.report.verdict import verdict
 from scaler.traces.errors import TraceError
 
-LEAD_IN_S: Final = 3.0  # wall seconds for the processes to start before the traffic does
+LEAD_IN_S: Final = 5.0  # wall seconds for the processes to start before the traffic does
 START_WITHIN_S: Final = 60.0
 SAMPLE_S: Final = 60.0  # simulated seconds between samples, and at least
-SAMPLE_WALL_S: Final = 0.25  # so many of the wall: a person sees no more
+SAMPLE_WALL_S: Final = 0.5  # so many of the wall: a person sees no more
 
 
 class DemoError(Exception):
@@ -175,7 +175,7 @@ async def _follow(run: Run, fleet: Fleet, view: LiveView, clock: ScaledClock, en
             now = fleet.view()
             if now.arrived:
                 run.samples.append(sampler.sample(now, said))
-                view.update(run.samples[-1], said.saturation, said.binding, said.reason)
+                view.update(run.samples[-1], said.saturation, said.binding, said.changed_because or said.reason)
             if now.at_s >= end_s:
                 break
             await asyncio.sleep(min(pause_s, max(0.0, clock.wall_duration(end_s - now.at_s))))

@@ -37,9 +37,11 @@ class Said:
     saturation: float | None
     binding: str
     reason: str
+    changed_to: int | None  # the target's last change, and why
+    changed_because: str
 
 
-UNSAID = Said(None, None, "none", "no plan yet")
+UNSAID = Said(None, None, "none", "no plan yet", None, "")
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class RecordingTarget:
 
     def _reason(self, replicas: int) -> str:
         # The plan is looked at a few times a second; KEDA may have been told something newer since.
-        return self.said.reason if self.said.told == replicas else f"a plan newer than: {self.said.reason}"
+        said = self.said
+        return said.changed_because if said.changed_to == replicas else f"a plan newer than: {said.reason}"
 
 
 class PlanWatch:
@@ -84,7 +87,15 @@ class PlanWatch:
             return UNSAID
         entry = document["workloads"][0]
         saturation = entry["saturation"]
-        return Said(entry["told"], saturation["value"], saturation["binding"], entry["reason"])
+        changed = entry["changed"] or {"after": None, "reason": entry["reason"]}
+        return Said(
+            entry["told"],
+            saturation["value"],
+            saturation["binding"],
+            entry["reason"],
+            changed["after"],
+            changed["reason"],
+        )
 
     async def counters(self) -> dict[str, int]:
         """Return the controller's counters of ticks."""

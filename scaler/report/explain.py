@@ -15,7 +15,7 @@ from rich.text import Text
 
 from scaler.config.durations import format_duration
 from scaler.core.values import WorkloadId
-from scaler.report.plan_document import ForecastAbsent, PlanDocument, TrailStep, WorkloadEntry
+from scaler.report.plan_document import ForecastAbsent, LastChange, PlanDocument, TrailStep, WorkloadEntry
 
 _UNKNOWN = "unknown"
 
@@ -96,6 +96,7 @@ def _because(reason: str) -> str:
 
 def _fact_rows(entry: WorkloadEntry) -> Iterable[tuple[str, str]]:
     replicas, saturation = entry.replicas, entry.saturation
+    yield "changed", _last_change(entry.changed)
     yield "mode", f"{entry.mode}, {'active' if entry.active else 'not active'}"
     yield "bounds", f"{entry.lower} .. {entry.upper}, before any clamp {_shown(entry.uncapped)}"
     counts = (
@@ -114,6 +115,12 @@ def _fact_rows(entry: WorkloadEntry) -> Iterable[tuple[str, str]]:
     yield "missing", ", ".join(entry.missing) or "nothing"
     yield "notes", ", ".join(entry.notes) or "none"
     yield "forecast", _forecast(entry)
+
+
+def _last_change(change: LastChange | None) -> str:
+    if change is None:
+        return "not since this controller started"
+    return f"at {change.at} from {change.before} to {change.after}: {_because(change.reason)} ({change.reason})"
 
 
 def _forecast(entry: WorkloadEntry) -> str:

@@ -58,6 +58,15 @@ class TrailStep(Part):
     reason: str
 
 
+class LastChange(Part):
+    """When and why the target last changed."""
+
+    at: str  # ISO-8601, UTC
+    before: int
+    after: int
+    reason: str
+
+
 class WorkloadEntry(Part):
     """One workload's recommendation. `target` is the decision, `told` what KEDA is given; null: KEDA gets an error."""
 
@@ -84,6 +93,7 @@ class WorkloadEntry(Part):
     notes: list[str]
     forecast: ForecastQuantiles | ForecastAbsent
     reason: str
+    changed: LastChange | None  # null while this controller has not changed the target it found
     trail: list[TrailStep]
 
 

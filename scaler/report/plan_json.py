@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from scaler.core.observation import ReplicaCounts
-from scaler.core.plan import Plan, Recommendation, Saturation, Step
+from scaler.core.plan import Change, Plan, Recommendation, Saturation, Step
 from scaler.core.published import PlanVersion
 from scaler.core.values import Missing, Reading, WorkloadId, value_of
 from scaler.report.plan_document import PLAN_SCHEMA
@@ -84,6 +84,7 @@ def _entry(item: Recommendation) -> dict[str, Any]:
         "notes": list(item.notes),
         "forecast": {"absent": item.forecast.reason},
         "reason": item.reason,
+        "changed": _changed(item.changed),
         "trail": _trail(item.trail),
     }
 
@@ -104,6 +105,12 @@ def _saturation(saturation: Saturation) -> dict[str, Any]:
 
 def _trail(steps: Iterable[Step]) -> list[dict[str, Any]]:
     return [{"step": s.name, "before": s.before, "after": s.after, "reason": s.reason} for s in steps]
+
+
+def _changed(change: Change | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {"at": _iso(change.at_s), "before": change.before, "after": change.after, "reason": change.reason}
 
 
 def _count(count: int | Missing) -> int | None:

@@ -5,6 +5,7 @@ import pytest
 from scaler.config.models import DecisionSettings, Mode, RateLimit
 from scaler.core.engine import step
 from scaler.core.observation import Observation, ReplicaCounts, ReplicaReading, WorkloadObservation
+from scaler.core.plan import Change
 from scaler.core.state import EngineState, resumed
 from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
 from tests.core_builders import CHAT, T0, Ticker, queue, replica, replicas, seen, workload
@@ -202,6 +203,17 @@ def test_up_rate_limit_where_it_is_set() -> None:
     ticker = Ticker(decision=DecisionSettings(rate=RateLimit(up_replicas=4, up_share=1.0)))
     surge = seen(replicas(3, running=32, waiting=2000, completions_rps=5))
     assert [ticker.tick(surge).target for _ in range(5)] == [7, 7, 7, 7, 9]
+
+
+def test_the_last_change_stays_told_while_other_steps_speak() -> None:
+    """At 3 a.m. the question is why it is 14, and not why it is still 14."""
+    ticker = Ticker()
+    assert ticker.settled(seen(replicas(10, running=27, completions_rps=4.2))).changed is None
+    surge = ticker.tick(seen(replicas(10, **BUSY)))
+    changed_at_s = ticker.now_s
+    later = ticker.tick(calm(), times=3)
+    assert later.reason.startswith("stabilisation")
+    assert later.changed == surge.changed == Change(changed_at_s, 10, 14, "reactive: demand")
 
 
 def test_observe_mode_recommends_and_tells_nothing() -> None:

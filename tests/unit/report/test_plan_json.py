@@ -55,6 +55,12 @@ def test_the_document_is_the_contract() -> None:
                 "notes": ["frozen: 2"],
                 "forecast": {"absent": "no_forecaster"},
                 "reason": "rate: per 60 s",
+                "changed": {
+                    "at": "2023-11-14T22:12:50.000Z",
+                    "before": 10,
+                    "after": 12,
+                    "reason": "rate: per 60 s",
+                },
                 "trail": [
                     {"step": "reactive", "before": 10, "after": 15, "reason": "demand"},
                     {"step": "rate", "before": 15, "after": 12, "reason": "per 60 s"},
