@@ -24,8 +24,8 @@ from tests.bench.costs import decision_costs, plan_costs
 from tests.bench.figures import Figure
 
 BENCHES: Final = ("decide", "plan", "beside")
-QUICK: Final = {"workloads": 1000, "replicas": 4, "tick": 5.0, "rounds": 2, "seconds": 5.0, "slice": 2.5}
-FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "seconds": 30.0, "slice": 3.0}
+QUICK: Final = {"workloads": 1000, "replicas": 4, "tick": 5.0, "rounds": 2, "seconds": 4.0, "slice": 0.5}
+FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "seconds": 20.0, "slice": 0.7}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

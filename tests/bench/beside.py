@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ SCALER, EMPTY = "scaler", "empty"
 Seen = Mapping[str, Any]  # what the client told of a row
 KEDA_RPS: Final = 300.0  # what KEDA asks at its defaults about 1,000 ScaledObjects
 STREAMS: Final = 16
+NICE: Final = 10  # a background job's
 PUSH_BOUND_S: Final = 3.0  # the plan store is polled every second; the rest is reading the plan on a busy machine
 
 RATE: Final = Target(at_least=0.8)
@@ -35,7 +37,7 @@ class Beside(Enum):
     """What runs beside the servers. The value is shown."""
 
     NOTHING = "alone"
-    NICE = "beside a controller"  # whose refits run at nice 10, as a background job would
+    NICE = "beside a controller"  # whose refits are nice
     GREEDY = "beside a controller with refits at full priority"
 
 
@@ -59,15 +61,15 @@ class Row:
 
 
 ROWS: Final = (
-    Row("GetMetrics", Beside.NOTHING),
     Row("GetMetrics", Beside.NICE, target=RATE, headline=True),
     Row("GetMetrics", Beside.NICE, KEDA_RPS, target=LATENCY, headline=True),
     Row(f"GetMetrics, {STREAMS} streams open", Beside.NICE, streams=STREAMS, target=RATE, headline=True),
     Row(f"GetMetrics, {STREAMS} streams open", Beside.NICE, KEDA_RPS, streams=STREAMS, target=LATENCY, headline=True),
     Row("KEDA's mix of calls", Beside.NICE, KEDA_RPS, mix=True),
-    Row("GetMetrics", Beside.NOTHING, KEDA_RPS),
     Row("GetMetrics", Beside.GREEDY),
     Row("GetMetrics", Beside.GREEDY, KEDA_RPS),
+    Row("GetMetrics", Beside.NOTHING),
+    Row("GetMetrics", Beside.NOTHING, KEDA_RPS),
 )
 
 
@@ -97,15 +99,19 @@ def compare(
     """Run the processes and measure every row; MeasurementError where it cannot be done."""
     measured: list[tuple[Row, Seen]] = []
     with _controller(extent, folder) as controller, _servers(folder) as (scaler, sides):
-        for row in rows:
-            progress(f"  {row.title}")
-            measured.append((row, _measure(row, extent, sides, controller, folder)))
+        for beside, alike in groupby(rows, key=lambda row: row.beside):
+            together = tuple(alike)
+            tasks = [_task(row, extent, sides) for row in together]
+            with _company(beside, controller, folder), running(_load(tasks, folder)) as load:
+                for row, task in zip(together, tasks, strict=True):
+                    progress(f"  {row.title}")
+                    measured.append((row, _heard(load, row, task)))
         peak_mb = scaler.peak_mb()
         controller.end()
         account = controller.hear()
     figures = [figure for row, seen in measured for figure in _figures(row, seen)]
     figures += _pushes(measured, account["pulses_s"])
-    figures.append(Figure("scaler", "calls that failed or answered nonsense", "calls", _bad(measured), NONE))
+    figures.append(Figure("scaler", "calls that failed or were answered with nonsense", "calls", _bad(measured), NONE))
     figures.append(Figure("scaler", f"peak memory, {extent.workloads} workloads", "MB", peak_mb, MEMORY_MB))
     details = {"rows": [_row_json(row, seen) for row, seen in measured], "controller": account}
     return Compared(tuple(figures), details)
@@ -128,7 +134,7 @@ def _controller(extent: Extent, folder: Path) -> Iterator[Child]:
 @contextmanager
 def _servers(folder: Path) -> Iterator[tuple[Child, tuple[Side, Side]]]:
     config, announcement = folder / "scaler.yaml", folder / "scaler.json"
-    section = {"grpcAddress": "127.0.0.1:0", "httpAddress": "127.0.0.1:0"}
+    section = {"grpcAddress": "127.0.0.1:0", "httpAddress": "127.0.0.1:0", "planTtl": "1d"}  # it outlasts the pauses
     config.write_text(json.dumps({"planStore": {"file": "plan.json"}, "scaler": section}), encoding="utf-8")
     command = ["-m", "scaler", "scaler", "--config", str(config), "--json", str(announcement)]
     with running(Child(SCALER, command, folder)) as scaler, running(Child.module("reference", {}, folder)) as empty:
@@ -139,36 +145,39 @@ def _servers(folder: Path) -> Iterator[tuple[Child, tuple[Side, Side]]]:
 
 @contextmanager
 def _company(beside: Beside, controller: Child, folder: Path) -> Iterator[None]:
-    """Have beside the servers what a row asks for."""
+    """Have beside the servers what rows ask for."""
     if beside is Beside.NOTHING:
-        controller.pause()
-        try:
+        with controller.paused():
             yield
-        finally:
-            controller.resume()
         return
-    with running(Child.module("refits", {"nice": 10 if beside is Beside.NICE else 0}, folder)) as refits:
+    with running(Child.module("refits", {"nice": NICE if beside is Beside.NICE else 0}, folder)) as refits:
         refits.hear()
         yield
 
 
-def _measure(row: Row, extent: Extent, sides: tuple[Side, Side], controller: Child, folder: Path) -> dict[str, Any]:
-    rounds = extent.rounds if row.headline else max(1, extent.rounds // 2)
-    task = Task(
+def _task(row: Row, extent: Extent, sides: tuple[Side, Side]) -> Task:
+    return Task(
         sides,
         extent.workloads,
-        rounds,
+        extent.rounds if row.headline else max(1, extent.rounds // 2),
         extent.seconds,
         extent.slice_s,
         rate_rps=row.rate_rps,
         mix=row.mix,
         streams=row.streams,
     )
-    with _company(row.beside, controller, folder), running(Child.module("load", asdict(task), folder)) as load:
-        seen = load.hear(2 * rounds * extent.seconds + ANSWER_S)
+
+
+def _load(tasks: Sequence[Task], folder: Path) -> Child:
+    return Child.module("load", {"tasks": [asdict(task) for task in tasks]}, folder)
+
+
+def _heard(load: Child, row: Row, task: Task) -> Seen:
+    """Return what the client saw; MeasurementError if a side answered nothing at all."""
+    seen = load.hear(2 * task.rounds * task.seconds + ANSWER_S)
     for side in (EMPTY, SCALER):
         if not all(numbers[side]["calls"] for numbers in seen["rounds"]):
-            raise MeasurementError(f"{row.name}: no call to the {side} succeeded: {seen['rounds'][-1][side]['error']}")
+            raise MeasurementError(f"{row.title}: the {side} answered no call: {seen['rounds'][-1][side]['error']}")
     return seen
 
 
@@ -176,12 +185,21 @@ def _figures(row: Row, seen: Seen) -> list[Figure]:
     name = row.title
     cpu = Figure.of(name, "server CPU per call / empty handler's", "ratio", _ratios(seen, "cpu_us_per_call"))
     if row.rate_rps is None:
-        return [Figure.of(name, "call rate / empty handler's", "ratio", _ratios(seen, "rate_rps"), row.target), cpu]
+        return [
+            Figure.of(name, "call rate / empty handler's", "ratio", _ratios(seen, "rate_rps"), row.target),
+            Figure.of(name, "call rate", "calls/s", _own(seen, "rate_rps")),
+            cpu,
+        ]
     return [
         Figure.of(name, "p99 / empty handler's", "ratio", _ratios(seen, "p99_ms"), row.target),
+        Figure.of(name, "p99", "ms", _own(seen, "p99_ms")),
         Figure.of(name, "p50 / empty handler's", "ratio", _ratios(seen, "p50_ms")),
         cpu,
     ]
+
+
+def _own(seen: Seen, key: str) -> Spread:
+    return Spread.of([numbers[SCALER][key] for numbers in seen["rounds"]])
 
 
 def _ratios(seen: Seen, key: str) -> Spread:

@@ -53,6 +53,9 @@ class Child:
                 stderr=log,
                 text=True,
             )
+        if self._process.stdout is None:
+            raise RuntimeError("a pipe was asked for")
+        self._stdout = self._process.stdout
         self._system = psutil.Process(self._process.pid)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -86,13 +89,14 @@ class Child:
         """Return the error that says that it ended."""
         return MeasurementError(f"{self.name} ended with {self._process.wait()}: {self._last_words()}")
 
-    def pause(self) -> None:
-        """Let it stand still, so that it takes nothing from what is measured."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it stand still for the length of the context."""
         self._system.suspend()
-
-    def resume(self) -> None:
-        """Let it run again."""
-        self._system.resume()
+        try:
+            yield
+        finally:
+            self._system.resume()
 
     def peak_mb(self) -> float:
         """Return the most memory that it ever held (resident), in MB of 10^6 bytes; what it holds now where unknown."""
@@ -104,10 +108,7 @@ class Child:
 
     def end(self) -> None:
         """Ask it to end, and make it where it does not. What it says at its end can still be heard."""
-        if self.alive():
-            with suppress(psutil.NoSuchProcess):
-                self._system.resume()  # one that stands still would not hear
-            self._process.terminate()
+        self._process.terminate()
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -116,9 +117,9 @@ class Child:
         self._reader.join(END_S)
 
     def _read(self) -> None:
-        stdout = self._process.stdout
-        for line in stdout or ():
-            self._lines.put(line)
+        with self._stdout:
+            for line in self._stdout:
+                self._lines.put(line)
         self._lines.put(None)
 
     def _last_words(self) -> str:

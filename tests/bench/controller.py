@@ -13,7 +13,7 @@ from typing import Any
 from scaler.adapters.clock import SystemClock
 from scaler.adapters.plan_store import FilePlanStore
 from scaler.adapters.state_store import MemoryStateStore
-from scaler.config.models import WorkloadSettings
+from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.core.observation import Observation
 from scaler.core.published import Answer, Heartbeat, PublishedPlan
 from scaler.core.values import WorkloadId
@@ -70,7 +70,8 @@ async def control(task: Mapping[str, Any]) -> None:
     store = PulsingStore(Path(task["plan"]), workload_ids(count)[: int(task["pulsing"])], clock)
     observer = FleetObserver(Fleet(count, int(task["replicas"])))
     ports = Ports(observer, store, MemoryStateStore(), SoleLeadership(), clock)
-    controller = Controller(ports, policy(count))
+    # With a hold no longer than a tick the targets follow the load, and every plan differs from the one before.
+    controller = Controller(ports, policy(count, DecisionSettings(hold_s=float(task["tick_s"]))))
     took_s: list[float] = []
     due_s = clock.monotonic_s()
     while not stop.is_set():

@@ -9,13 +9,14 @@ from typing import Final
 
 from external_scaler_proto import externalscaler_pb2 as pb
 from scaler.adapters.keda.wire import METRIC_NAME
-from scaler.config.models import Policy, WorkloadSettings
+from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
 from scaler.core.observation import Observation, ReplicaCounts, ReplicaReading, WorkloadObservation
 from scaler.core.values import Known, WorkloadId
 
 NAMESPACES: Final = 100
 SLOTS: Final = 32
 CAPACITY_RPS: Final = 5.0
+DEFAULTS: Final = DecisionSettings()
 
 # What a ScaledObject's trigger carries, and KEDA sends along with every call.
 METADATA: Final[Mapping[str, str]] = {
@@ -35,9 +36,9 @@ def workload_ids(count: int) -> list[WorkloadId]:
     return [WorkloadId(f"team-{number % NAMESPACES:03}", f"model-{number:05}") for number in range(count)]
 
 
-def policy(count: int) -> Policy:
+def policy(count: int, decision: DecisionSettings = DEFAULTS) -> Policy:
     """Return the policy for so many workloads."""
-    return Policy(workloads=tuple(_settings(key) for key in workload_ids(count)))
+    return Policy(decision=decision, workloads=tuple(_settings(key) for key in workload_ids(count)))
 
 
 def _settings(key: WorkloadId) -> WorkloadSettings:

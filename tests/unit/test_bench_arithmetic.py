@@ -66,13 +66,13 @@ def test_sides_take_turns_at_going_first(rounds: int) -> None:
     assert order[:4] == ["a", "b", "b", "a"][: 2 * rounds]
 
 
-@given(st.floats(0.5, 2000), st.floats(0.1, 60))
+@given(st.floats(0.5, 500), st.floats(0.1, 60))
 def test_schedule_is_even_and_lasts(rate_rps: float, seconds: float) -> None:
     """Calls are due at even distances from the start on, as many as the rate asks for within the time."""
     due = schedule(rate_rps, seconds)
     assert due[0] == 0.0
     assert abs(len(due) - rate_rps * seconds) <= 1
-    assert all(later - earlier == pytest.approx(1 / rate_rps) for earlier, later in pairwise(due))
+    assert all(abs((later - earlier) * rate_rps - 1) < 1e-6 for earlier, later in pairwise(due))
 
 
 @pytest.mark.parametrize(("rate_rps", "seconds"), [(0, 1), (1, 0), (-1, 1), (float("nan"), 1)])
