@@ -13,6 +13,9 @@ from scaler.demo.scene import NAME, NAMESPACE, SLO_S
 from scaler.report.run_record import RunSample, ScaleEvent
 
 
+_SETTLED_AFTER_S = 600.0  # far longer than a request takes
+
+
 class Target(Protocol):
     """The scale target that the KEDA client moves."""
 
@@ -113,13 +116,14 @@ class Sampler:
         self._start_s = start_s
         self._last_s = start_s
         self._arrived = 0
+        self._open_s = start_s  # requests that arrived before have ended, or are lost for good
+        self._met = self._ended = 0  # of those
 
     def sample(self, view: FleetView, said: Said) -> RunSample:
         """Return what happened since the last sample, up to the view's time."""
         elapsed_s = max(view.at_s - self._last_s, 1e-9)
         recent = self._plant.scores(SLO_S, from_s=self._last_s)
-        so_far = self._plant.scores(SLO_S)
-        ended = so_far.finished + so_far.rejected
+        met, ended = self._so_far(view.at_s)
         usage = [metrics.kv_usage for metrics in self._plant.pods().values()]
         sample = RunSample(
             at_s=view.at_s - self._start_s,
@@ -133,8 +137,18 @@ class Sampler:
             running=view.running,
             kv_usage=sum(usage) / len(usage) if usage else None,
             queue_time_p95_s=recent.queue_time_p95_s,
-            attainment=so_far.met / ended if ended else None,  # of those that have ended: the rest may yet meet it
+            attainment=met / ended if ended else None,  # of those that have ended: the rest may yet meet it
             saturation=said.saturation,
         )
         self._last_s, self._arrived = view.at_s, view.arrived
         return sample
+
+    def _so_far(self, now_s: float) -> tuple[int, int]:
+        """Return how many requests met the SLO and how many ended; scoring all of them each time would take long."""
+        still_open = self._plant.scores(SLO_S, from_s=self._open_s)
+        met, ended = self._met + still_open.met, self._ended + still_open.finished + still_open.rejected
+        if now_s - self._open_s > 2 * _SETTLED_AFTER_S:
+            self._open_s = now_s - _SETTLED_AFTER_S
+            newer = self._plant.scores(SLO_S, from_s=self._open_s)
+            self._met, self._ended = met - newer.met, ended - newer.finished - newer.rejected
+        return met, ended
