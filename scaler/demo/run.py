@@ -27,7 +27,8 @@ from scaler.report.run_record import DemoResult, RunRecord, RunSample
 from scaler.report.verdict import verdict
 from scaler.traces.errors import TraceError
 
-LEAD_IN_S: Final = 5.0  # wall seconds for the processes to start before the traffic does
+LEAD_IN_S: Final = 5.0  # wall seconds for the processes to start before the traffic does, and at most
+LEAD_IN_SIMULATED_S: Final = 240.0  # so many: after the hold time, an idle fleet would be scaled down to its minimum
 START_WITHIN_S: Final = 60.0
 SAMPLE_S: Final = 60.0  # simulated seconds between samples, and at least
 SAMPLE_WALL_S: Final = 0.5  # so many of the wall: a person sees no more
@@ -100,7 +101,8 @@ async def _play(
     options: DemoOptions, traffic: scene.Traffic, folder: Path, console: Console, began_s: float
 ) -> RunRecord:
     arrivals = traffic.arrivals
-    clock = ScaledClock(options.speed, SystemClock().now_s() + LEAD_IN_S, arrivals.start_s)
+    lead_in_s = min(LEAD_IN_S, LEAD_IN_SIMULATED_S / options.speed)
+    clock = ScaledClock(options.speed, SystemClock().now_s() + lead_in_s, arrivals.start_s)
     plant = Plant(scene.PROFILE, arrivals, options.seed, traffic.first_replicas, name=scene.NAME)
     async with AsyncExitStack() as stack:
         fleet = await stack.enter_async_context(

@@ -12,7 +12,6 @@ from scaler.backtest.view import FleetView
 from scaler.demo.scene import NAME, NAMESPACE, SLO_S
 from scaler.report.run_record import RunSample, ScaleEvent
 
-
 _SETTLED_AFTER_S = 600.0  # far longer than a request takes
 
 
