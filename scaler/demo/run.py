@@ -136,7 +136,7 @@ async def _play(
         slo_s=scene.SLO_S,
         objective=scene.OBJECTIVE,
         samples=tuple(run.samples),
-        events=tuple(target.events),
+        events=target.events(),
         settings=scene.settings_of(traffic, options.speed, options.seed, prometheus=options.prometheus),
         result=result,
         capacity_rps=plant.profile.capacity_rps,
@@ -171,13 +171,16 @@ async def _follow(run: Run, fleet: Fleet, view: LiveView, clock: ScaledClock, en
     polling = asyncio.create_task(run.client.run())
     try:
         while not polling.done():
-            run.target.said = said = await run.watch.look()
+            said = await run.watch.look()
+            run.target.note(said)
             if said is not UNSAID and run.first_decision_s is None:
                 run.first_decision_s = SystemClock().monotonic_s() - began_s
             now = fleet.view()
             if now.arrived:
                 run.samples.append(sampler.sample(now, said))
-                view.update(run.samples[-1], said.saturation, said.binding, said.changed_because or said.reason)
+                view.update(
+                    run.samples[-1], said.saturation, said.binding, said.changed.reason if said.changed else said.reason
+                )
             if now.at_s >= end_s:
                 break
             await asyncio.sleep(min(pause_s, max(0.0, clock.wall_duration(end_s - now.at_s))))
@@ -193,7 +196,8 @@ def _result(
     ready = [sample.ready for sample in run.samples]
     latencies_ms = [call.latency_s * 1000 for call in run.client.calls]
     simulated_s = traffic.arrivals.end_s - traffic.arrivals.start_s
-    most = max((max(event.before, event.after) for event in run.target.events), default=traffic.first_replicas)
+    moves = [(before, after) for _, before, after in run.target.moves]
+    most = max((max(move) for move in moves), default=traffic.first_replicas)
     gpus = plant.profile.gpus_per_replica
     return DemoResult(
         trace=traffic.name,
@@ -202,8 +206,8 @@ def _result(
         grpc_p99_ms=float(np.quantile(latencies_ms, 0.99)) if latencies_ms else None,
         replicas_min=min(ready, default=None),
         replicas_max=max(ready, default=None),
-        scale_ups=sum(event.after > event.before for event in run.target.events),
-        scale_downs=sum(event.after < event.before for event in run.target.events),
+        scale_ups=sum(after > before for before, after in moves),
+        scale_downs=sum(after < before for before, after in moves),
         slo_attainment=scores.attainment,
         gpu_hours=scores.gpu_hours,
         requests=scores.requests,

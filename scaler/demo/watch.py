@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 import aiohttp
@@ -9,6 +10,7 @@ import aiohttp
 from scaler.backtest.plant import Plant
 from scaler.backtest.pods import Phase
 from scaler.backtest.view import FleetView
+from scaler.core.plan import Change
 from scaler.demo.scene import NAME, NAMESPACE, SLO_S
 from scaler.report.run_record import RunSample, ScaleEvent
 
@@ -39,21 +41,26 @@ class Said:
     saturation: float | None
     binding: str
     reason: str
-    changed_to: int | None  # the target's last change, and why
-    changed_because: str
+    changed: Change | None  # the target's last change, Unix seconds of the run's clock
 
 
-UNSAID = Said(None, None, "none", "no plan yet", None, "")
+UNSAID = Said(None, None, "none", "no plan yet", None)
+_NOT_SEEN = "changed again before it was looked at"
 
 
 @dataclass(slots=True)
 class RecordingTarget:
-    """Passes scaling on, and notes each change with the reason of the newest plan that asked for it."""
+    """Passes scaling on, and notes each change; the reasons come from the changes that `/plan` told of."""
 
     target: Target
     start_s: float
-    said: Said = UNSAID
-    events: list[ScaleEvent] = field(default_factory=list)
+    told: list[Change] = field(default_factory=list)
+    moves: list[tuple[float, int, int]] = field(default_factory=list)  # Unix seconds, before, after
+
+    def note(self, said: Said) -> None:
+        """Note what the plan says of the last change."""
+        if said.changed is not None and said.changed not in self.told[-1:]:
+            self.told.append(said.changed)
 
     def replicas(self) -> tuple[int, int]:
         """Return spec and status replicas."""
@@ -64,12 +71,15 @@ class RecordingTarget:
         view = self.target.view()
         self.target.scale(replicas)
         if replicas != view.spec:
-            self.events.append(ScaleEvent(view.at_s - self.start_s, view.spec, replicas, self._reason(replicas)))
+            self.moves.append((view.at_s, view.spec, replicas))
 
-    def _reason(self, replicas: int) -> str:
-        # The plan is looked at a few times a second; KEDA may have been told something newer since.
-        said = self.said
-        return said.changed_because if said.changed_to == replicas else f"a plan newer than: {said.reason}"
+    def events(self) -> tuple[ScaleEvent, ...]:
+        """Return the changes of the scale target with the reasons that were told by now."""
+        return tuple(ScaleEvent(at_s - self.start_s, a, b, self._reason(at_s, b)) for at_s, a, b in self.moves)
+
+    def _reason(self, at_s: float, replicas: int) -> str:
+        reasons = [change.reason for change in self.told if change.after == replicas and change.at_s <= at_s]
+        return reasons[-1] if reasons else _NOT_SEEN
 
 
 class PlanWatch:
@@ -89,14 +99,8 @@ class PlanWatch:
             return UNSAID
         entry = document["workloads"][0]
         saturation = entry["saturation"]
-        changed = entry["changed"] or {"after": None, "reason": entry["reason"]}
         return Said(
-            entry["told"],
-            saturation["value"],
-            saturation["binding"],
-            entry["reason"],
-            changed["after"],
-            changed["reason"],
+            entry["told"], saturation["value"], saturation["binding"], entry["reason"], _change(entry["changed"])
         )
 
     async def counters(self) -> dict[str, int]:
@@ -105,6 +109,13 @@ class PlanWatch:
             lines = (await answer.text()).splitlines()
         values = dict(line.rsplit(" ", 1) for line in lines if line.startswith("headway_tick"))
         return {name: int(float(value)) for name, value in values.items()}
+
+
+def _change(document: Mapping[str, Any] | None) -> Change | None:
+    if document is None:
+        return None
+    at_s = datetime.fromisoformat(document["at"]).timestamp()
+    return Change(at_s, document["before"], document["after"], document["reason"])
 
 
 class Sampler:
