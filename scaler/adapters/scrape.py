@@ -66,21 +66,26 @@ class ScrapeSource:
             at_s = self._clock.now_s()
             # UnicodeDecodeError is a ValueError; KeyError and IndexError are how the parser fails on some bad lines.
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError, KeyError, IndexError):
-                text = await self._text(target.url)
+                text, at_s = await self._text(target.url)
                 samples = list(_samples(text, names, dict(target.labels), at_s))
                 up = 1.0
         if UP in names:
             samples.append(Sample(UP, dict(target.labels), up, at_s))
         return samples
 
-    async def _text(self, url: str) -> str:
-        """Return the exposition; ValueError where the answer is none."""
+    async def _text(self, url: str) -> tuple[str, float]:
+        """Return the exposition and when it was made; ValueError where the answer is none.
+
+        That is when its headers came: engines render before they answer, and one that is slow to answer would seem to
+        have done in no time what it did meanwhile.
+        """
         if self._session is None:
             # The semaphore bounds them: waiting for a connection here would count against a target's time.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, headers={"Accept": _ACCEPT})
         timeout = aiohttp.ClientTimeout(total=self._settings.timeout_s)
         async with self._session.get(url, allow_redirects=False, timeout=timeout) as response:
+            at_s = self._clock.now_s()
             if response.status != HTTPStatus.OK:
                 raise ValueError(f"status must be 200, was {response.status}")
             if response.content_type not in _TEXT:
@@ -90,7 +95,7 @@ class ScrapeSource:
                 body += chunk
                 if len(body) > self._settings.max_body_bytes:
                     raise ValueError(f"body must be at most {self._settings.max_body_bytes} bytes, was more")
-        return body.decode("utf-8")
+        return body.decode("utf-8"), at_s
 
 
 def _is_wanted(target: Target, namespaces: tuple[str, ...]) -> bool:
