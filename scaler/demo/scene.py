@@ -25,9 +25,9 @@ NAME: Final = "chat"
 BUNDLED: Final = "azure_llm_2024_code.csv.gz"
 BUNDLED_START_S: Final = 14 * 3600.0  # from 14:00 UTC on: the part of the day with the most surges
 BUNDLED_FROM: Final = (
-    "Azure LLM inference trace 2024, Microsoft (Azure/AzurePublicDataset), CC-BY-4.0; Stojkovic et al., DynamoLLM, "
-    "HPCA 2025; 10-s counts from cybsbbb/LLM_energy_optimization_rl (Apache-2.0). Changes: one day, stamps moved to the "
-    "starts of the bins, counts scaled, arrivals and token lengths drawn."
+    "Azure LLM inference trace 2024, Microsoft (Azure/AzurePublicDataset), CC-BY-4.0; Stojkovic et al., "
+    "DynamoLLM, HPCA 2025; 10-s counts from cybsbbb/LLM_energy_optimization_rl (Apache-2.0). Changes: one day, stamps "
+    "moved to the starts of the bins, counts scaled, arrivals and token lengths drawn."
 )
 
 PEAK_REPLICAS: Final = 8  # the traffic is scaled so that its peak needs about so many
