@@ -4,11 +4,11 @@ Keys are camelCase as in trigger metadata, durations are texts, paths are relati
 `load.py` reads the file. `docs/schemas/config.schema.json` is generated from these models.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from scaler.config.fields import (
     Namespace,
@@ -18,8 +18,9 @@ from scaler.config.fields import (
     duration_schema,
     seconds,
 )
-from scaler.config.models import DecisionSettings, Frozen, Mode, RateLimit
+from scaler.config.models import DecisionSettings, Mode, RateLimit
 from scaler.config.places import Address, FilePath, LoopbackAddress, Url
+from scaler.config.sections import Section, both_or_neither
 
 DEFAULT_MIN_REPLICAS = 1
 DEFAULT_MAX_REPLICAS = 100
@@ -32,12 +33,6 @@ class Role(StrEnum):
     SERVE = "serve"
     CONTROLLER = "controller"
     SCALER = "scaler"
-
-
-class Section(Frozen):
-    """Base of all parts of the file: camelCase keys, and a key that is not known is an error."""
-
-    model_config = ConfigDict(alias_generator=camel_key)
 
 
 def _durations_in_schema(names: tuple[str, ...]) -> ConfigDict:
@@ -80,14 +75,13 @@ class ClockSection(Section):
     wall_origin: Annotated[float, Field(ge=0)] | None = None  # Unix seconds
     origin: Annotated[float, Field(ge=0)] | None = None  # Unix seconds
 
-    @model_validator(mode="after")
-    def _origins_together(self) -> Self:
-        if (self.wall_origin is None) != (self.origin is None):
-            raise ValueError("must give wallOrigin and origin together, or neither")
-        # Two processes that each took their own start as the origin would disagree on the time.
-        if self.speed != 1 and self.origin is None:
-            raise ValueError(f"must give wallOrigin and origin when speed is not 1, was speed {self.speed:g}")
-        return self
+    @classmethod
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+        """Yield that a pace needs an origin: processes that each took their own start would disagree on the time."""
+        yield from both_or_neither(given, "wallOrigin", "origin")
+        speed = given.get("speed", 1)
+        if isinstance(speed, int | float) and speed != 1 and not ("wallOrigin" in given or "origin" in given):
+            yield f"must give wallOrigin and origin when speed is not 1, was speed {speed:g}"
 
 
 class ControllerSection(Section):
@@ -108,11 +102,14 @@ class TlsSection(Section):
     client_ca_file: FilePath | None = None
     allowed_client_names: tuple[Annotated[str, Field(min_length=1, max_length=253)], ...] = ()
 
-    @model_validator(mode="after")
-    def _names_need_a_ca(self) -> Self:
-        if self.allowed_client_names and self.client_ca_file is None:
-            raise ValueError("must give clientCaFile with allowedClientNames: without it no client shows a name")
-        return self
+    @classmethod
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+        """Yield that a CA and names go together: each alone looks like a check of callers and is none."""
+        ca, names = "clientCaFile" in given, "allowedClientNames" in given
+        if names and not ca:
+            yield "must give clientCaFile with allowedClientNames: without it no client shows a name"
+        if ca and not names:
+            yield "must give allowedClientNames with clientCaFile: a CA alone admits everybody that it signs for"
 
 
 class ScalerSection(Section):
@@ -156,15 +153,13 @@ class PrometheusSection(Section):
     password_file: FilePath | None = None
     tenant_header: TenantHeader | None = None
 
-    @model_validator(mode="after")
-    def _credentials_whole(self) -> Self:
-        if (self.username is None) != (self.password_file is None):
-            raise ValueError("must give username and passwordFile together, or neither")
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("must give certFile and keyFile together, or neither")
-        if self.username is not None and self.bearer_token_file is not None:
-            raise ValueError("must give bearerTokenFile or username, not both")
-        return self
+    @classmethod
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+        """Yield that credentials must be whole, and of one kind."""
+        yield from both_or_neither(given, "username", "passwordFile")
+        yield from both_or_neither(given, "certFile", "keyFile")
+        if "username" in given and "bearerTokenFile" in given:
+            yield "must give bearerTokenFile or username, not both"
 
 
 class ScrapeSection(Section):
@@ -189,13 +184,13 @@ class MetricsSection(Section):
     scrape: ScrapeSection | None = None
     replay: ReplaySection | None = None
 
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        given = [camel_key(name) for name in type(self).model_fields if getattr(self, name)]
-        if len(given) != 1:
-            names = ", ".join(camel_key(name) for name in type(self).model_fields)
-            raise ValueError(f"must give exactly one of {names}, was {' and '.join(given) or 'none'}")
-        return self
+    @classmethod
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+        """Yield that there must be one source: samples of one workload come from one place."""
+        names = [camel_key(name) for name in cls.model_fields]
+        chosen = [name for name in names if name in given]
+        if len(chosen) != 1:
+            yield f"must give exactly one of {', '.join(names)}, was {' and '.join(chosen) or 'none'}"
 
 
 class GpuMetricsSection(MetricsSection):

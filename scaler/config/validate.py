@@ -14,6 +14,7 @@ from scaler.config.metadata import MetadataErrors, parse_metadata, workload_sett
 from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
 from scaler.config.problems import ConfigurationError, Problem, plain, problems_of
 from scaler.config.process import ProcessConfig, Role, WorkloadSection, texts
+from scaler.config.sections import rule_problems
 
 # What a role cannot do without. `serve` starts both roles, so it can give them a plan store of its own.
 NEEDED: Mapping[Role, tuple[str, ...]] = {
@@ -45,10 +46,11 @@ def validate_process(
     except ValidationError as error:
         found += problems_of(error, ProcessConfig)
     if isinstance(document, Mapping):
+        found += rule_problems(ProcessConfig, document)
         found += _workload_problems(document.get("workloads"), timezones)
         found += _role_problems({*supplied, *(key for key in document if document[key] is not None)}, role)
     if config is None or found:
-        raise ConfigurationError(found)
+        raise ConfigurationError(dict.fromkeys(found))  # a broken rule may have been found twice
     return config
 
 

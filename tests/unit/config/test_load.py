@@ -127,6 +127,7 @@ workloads:
         "h.yaml:4: decision.rate.downShare: must be a number > 0 and <= 1, was 2",
         "h.yaml:6: controller.adminAddress: must be a loopback address such as 127.0.0.1:8081, was '0.0.0.0:8081'",
         "h.yaml:7: controller.tick: must be a duration > 0 such as 500ms, 15s, 4m, 1h30m or 14d, was '0s'",
+        "h.yaml:9: metrics.prometheus: must give username and passwordFile together, or neither",
         (
             "h.yaml:10: metrics.prometheus.url: must not hold credentials: use username and passwordFile, "
             "or bearerTokenFile"
@@ -174,6 +175,10 @@ workloads:
             "scaler: {tls: {certFile: a, keyFile: b, allowedClientNames: [keda]}}",
             "h.yaml:1: scaler.tls: must give clientCaFile with allowedClientNames",
         ),
+        (
+            "scaler: {tls: {certFile: a, keyFile: b, clientCaFile: c}}",
+            "h.yaml:1: scaler.tls: must give allowedClientNames with clientCaFile",
+        ),
         ("planStore: {file: ''}", "h.yaml:1: planStore.file: must be a path, was ''"),
         ("scaler: {grpcAddress: '6000'}", "h.yaml:1: scaler.grpcAddress: must be HOST:PORT, :PORT"),
         ("scaler: {grpcAddress: ':70000'}", "h.yaml:1: scaler.grpcAddress: must be HOST:PORT, :PORT"),
@@ -191,6 +196,35 @@ workloads:
 def test_each_kind_of_mistake_is_named(path: Path, text: str, problem: str) -> None:
     """A mistake is reported with file, line, key and what would be right."""
     assert any(found.startswith(problem) for found in problems_in(path, text)), problems_in(path, text)
+
+
+def test_what_several_keys_break_together_is_reported_with_the_rest(path: Path) -> None:
+    """A rule between keys is looked at whatever is wrong within them, at every depth, and said once."""
+    text = """\
+clock: {speed: fast, origin: 1}
+metrics:
+  prometheus: {username: u, bearerTokenFile: t, certFile: c}
+  scrape: {targetsFile: t}
+scaler:
+  tls: {certFile: 1, clientCaFile: c, allowedClientNames: []}
+"""
+    assert problems_in(path, text) == [
+        "h.yaml:1: clock.speed: must be a number > 0 and <= 10000, was 'fast'",
+        "h.yaml:1: clock: must give wallOrigin and origin together, or neither",
+        "h.yaml:2: metrics: must give exactly one of prometheus, scrape, replay, was prometheus and scrape",
+        "h.yaml:3: metrics.prometheus.url: must be given",
+        "h.yaml:3: metrics.prometheus: must give username and passwordFile together, or neither",
+        "h.yaml:3: metrics.prometheus: must give certFile and keyFile together, or neither",
+        "h.yaml:3: metrics.prometheus: must give bearerTokenFile or username, not both",
+        "h.yaml:6: scaler.tls.certFile: must be a path, was 1",
+        "h.yaml:6: scaler.tls.keyFile: must be given",
+        (
+            "h.yaml:6: scaler.tls: must give allowedClientNames with clientCaFile: "
+            "a CA alone admits everybody that it signs for"
+        ),
+    ]
+    once = "metrics: {prometheus: {url: 'http://x', username: u}}"
+    assert len(problems_in(path, once)) == 1
 
 
 @pytest.mark.parametrize(
