@@ -5,14 +5,16 @@ a reason in the readings that depended on it; nothing is raised.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from scaler.adapters.signals.candidates import Preset
 from scaler.adapters.signals.dcgm import DCGM
 from scaler.adapters.signals.owners import Owner
 from scaler.adapters.signals.project import ENGINES, PER_QUEUE, Answer, Projector, names_of
-from scaler.adapters.signals.rabbitmq import QueueSettings
+from scaler.adapters.signals.rabbitmq import RABBITMQ, QueueSettings
 from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.core.observation import Observation, QueueReading, ReplicaReading, WorkloadObservation
 from scaler.core.values import Missing, Reading, Reason, WorkloadId
@@ -26,12 +28,13 @@ from scaler.ports import (
     WorkloadView,
 )
 
+_Read = TypeVar("_Read")
 _NOT_CONFIGURED = Missing(Reason.NOT_CONFIGURED)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
-    """A fetch, or the cluster view, that failed in a tick."""
+    """A fetch, or the cluster view, or the reading of an answer, that failed in a tick."""
 
     what: str  # a preset's name, or `cluster`
     reason: Reason
@@ -85,7 +88,7 @@ class CollectingObserver:
             self._snapshot(tick), self._answers(tick, engines, workloads), self._gpu(tick)
         )
         self._projector.begin(now_s)
-        observed = self._project(workloads, snapshot, answers, gpu, now_s)
+        observed = self._project(tick, workloads, snapshot, answers, gpu)
         matched = {signal: tuple(sorted(names)) for signal, names in sorted(self._projector.matched.items())}
         self.stats = CollectionStats(
             at_s=now_s,
@@ -103,7 +106,9 @@ class CollectingObserver:
             return await self._view.snapshot()
         except SourceError as error:
             tick.failures.append(SourceFailure("cluster", error.reason, str(error)))
-            return None
+        except Exception as error:  # noqa: BLE001  # the loop's edge: a tick without a view is still a tick
+            tick.failures.append(SourceFailure("cluster", Reason.VIEW_UNAVAILABLE, _unexpected(error)))
+        return None
 
     async def _answers(
         self, tick: "_Tick", engines: set[str], workloads: Sequence[WorkloadSettings]
@@ -127,27 +132,30 @@ class CollectingObserver:
         except SourceError as error:
             tick.failures.append(SourceFailure(what, error.reason, str(error)))
             return Answer(absent=error.reason)
+        except Exception as error:  # noqa: BLE001  # the loop's edge: the other sources' answers still count
+            tick.failures.append(SourceFailure(what, Reason.SOURCE_DOWN, _unexpected(error)))
+            return Answer(absent=Reason.SOURCE_DOWN)
         tick.samples += len(batch.samples)
         tick.partial += batch.partial
         return Answer.of(batch)
 
     def _project(
         self,
+        tick: "_Tick",
         workloads: Sequence[WorkloadSettings],
         snapshot: ClusterSnapshot | None,
         answers: Mapping[str, Answer],
         gpu: Answer | None,
-        now_s: float,
     ) -> dict[WorkloadId, WorkloadObservation]:
         views = snapshot.workloads if snapshot else {}
         tenants = frozenset(w.namespace for w in workloads)
-        replicas = self._replicas(workloads, views, answers, now_s)
+        replicas = self._replicas(tick, workloads, views, answers)
         activity: Mapping[Owner, Reading] = {}
         if gpu is not None:
-            activity = self._projector.gpu_activity(replicas.keys(), tenants, gpu, now_s)
-        waiting_in_queue = [w for w in workloads if w.engine in PER_QUEUE]
-        broker = next((answers[name] for name in PER_QUEUE if name in answers), Answer())
-        queues = self._projector.queues_of(waiting_in_queue, tenants, broker, now_s)
+            activity = _read(
+                tick, DCGM.name, gpu, lambda a: self._projector.gpu_activity(replicas.keys(), tenants, a, tick.now_s)
+            )
+        queues = self._queues(tick, workloads, tenants, answers)
         with_activity = {
             pod: replace(reading, gpu_activity=activity.get(pod, _NOT_CONFIGURED)) for pod, reading in replicas.items()
         }
@@ -156,12 +164,23 @@ class CollectingObserver:
             for w in workloads
         }
 
+    def _queues(
+        self,
+        tick: "_Tick",
+        workloads: Sequence[WorkloadSettings],
+        tenants: frozenset[str],
+        answers: Mapping[str, Answer],
+    ) -> dict[WorkloadId, QueueReading]:
+        mine = [w for w in workloads if w.engine in PER_QUEUE]
+        broker = next((answers[name] for name in PER_QUEUE if name in answers), Answer())
+        return _read(tick, RABBITMQ.name, broker, lambda a: self._projector.queues_of(mine, tenants, a, tick.now_s))
+
     def _replicas(
         self,
+        tick: "_Tick",
         workloads: Sequence[WorkloadSettings],
         views: Mapping[WorkloadId, WorkloadView],
         answers: Mapping[str, Answer],
-        now_s: float,
     ) -> dict[Owner, ReplicaReading]:
         """Read the pods, engine by engine."""
         pods: dict[str, list[Owner]] = {}
@@ -172,8 +191,8 @@ class CollectingObserver:
             )
         readings: dict[Owner, ReplicaReading] = {}
         for engine, mine in pods.items():
-            answer = answers.get(engine, Answer())
-            readings |= self._projector.replicas(ENGINES.get(engine), frozenset(mine), answer, now_s)
+            project = partial(self._projector.replicas, ENGINES.get(engine), frozenset(mine), now_s=tick.now_s)
+            readings |= _read(tick, engine, answers.get(engine, Answer()), project)
         return readings
 
 
@@ -186,6 +205,19 @@ class _Tick:
     samples: int = 0
     failures: list[SourceFailure] = field(default_factory=list)
     partial: list[str] = field(default_factory=list)
+
+
+def _read(tick: _Tick, what: str, answer: Answer, project: Callable[[Answer], _Read]) -> _Read:
+    """Project an answer. One that cannot be read is none: it costs its own preset's readings, not the whole tick."""
+    try:
+        return project(answer)
+    except Exception as error:  # noqa: BLE001  # the loop's edge
+        tick.failures.append(SourceFailure(what, Reason.INVALID_VALUE, _unexpected(error)))
+        return project(Answer(absent=Reason.INVALID_VALUE))
+
+
+def _unexpected(error: Exception) -> str:
+    return f"unexpected {type(error).__name__}: {error}"
 
 
 def _request(preset: Preset, workloads: Sequence[WorkloadSettings]) -> SampleRequest:

@@ -6,10 +6,11 @@ import pytest
 
 from scaler.adapters.observer import CollectingObserver, SourceFailure
 from scaler.adapters.signals.rabbitmq import QueueSettings
+from scaler.adapters.signals.reader import SignalReader
 from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.values import Known, Missing, Reason, WorkloadId
-from scaler.ports import ClusterSnapshot, Sample, WorkloadView
+from scaler.ports import ClusterSnapshot, Sample, SampleBatch, SampleRequest, WorkloadView
 from tests.metrics_fakes import T0, FixedClock, FixedView, ListSource, exposition, vllm_pod
 
 CHAT, CODE, RENDER = WorkloadId("demo", "chat"), WorkloadId("team", "chat"), WorkloadId("demo", "render")
@@ -172,3 +173,40 @@ async def test_the_statistics_name_what_matched() -> None:
     assert stats.matched["waiting"] == ("rabbitmq_detailed_queue_messages_ready", "vllm:num_requests_waiting_by_reason")
     assert (stats.at_s, stats.failures, stats.partial) == (T0, (), ())
     assert stats.samples > 100
+
+
+async def test_an_answer_that_cannot_be_read_costs_its_own_preset_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected error in reading the engines' answer makes their pods Missing; queue and GPUs are still read."""
+
+    def broken(self: SignalReader, *_: object) -> tuple[float, dict[object, float]]:
+        if self.absent is Reason.NO_SERIES:  # not of the empty answer that takes its place
+            raise ArithmeticError("as told")
+        return T0, {}
+
+    monkeypatch.setattr(SignalReader, "values", broken)  # read of engines only: they have progress counters
+    seen, observer = await observe(gpu_source=ListSource(GPUS))
+    chat, queue = seen[CHAT].replicas[0], seen[RENDER].queue
+    assert {chat.running, chat.waiting, chat.still_s} == {Missing(Reason.INVALID_VALUE)}
+    assert chat.gpu_activity == Known(0.9)
+    assert queue is not None
+    assert queue.waiting == Known(12.0)
+    assert observer.stats.failures == (
+        SourceFailure("vllm", Reason.INVALID_VALUE, "unexpected ArithmeticError: as told"),
+    )
+
+
+async def test_a_source_and_a_view_that_break_their_promise_are_away() -> None:
+    """Whatever a source or a view raises, the tick goes on, and it is told."""
+
+    class Wild(ListSource):
+        async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
+            raise LookupError("as told")
+
+        async def snapshot(self) -> ClusterSnapshot:
+            raise LookupError("as told")
+
+    seen, observer = await observe(Wild())
+    assert seen[CHAT].replicas[0].running == Missing(Reason.SOURCE_DOWN)
+    blind = CollectingObserver(ListSource(engines()), Wild(), FixedClock(), DecisionSettings())
+    assert (await blind.observe(WORKLOADS, T0)).workloads[CHAT].counts == Missing(Reason.VIEW_UNAVAILABLE)
+    assert {f.message for f in (*observer.stats.failures, *blind.stats.failures)} == {"unexpected LookupError: as told"}

@@ -13,6 +13,7 @@ from scaler.ports import Sample
 
 Part = tuple[str, ...]
 _ROUNDING = 1e-9
+_MOST = 1e18  # no signal comes near it; without a bound a sum of finite values could be infinite
 _COMBINE: Mapping[Combine, Callable[[list[float]], float]] = {
     Combine.SUM: math.fsum,
     Combine.MAX: max,
@@ -108,7 +109,7 @@ class SignalReader:
 
     def _judged(self, sample: Sample, limit: float, value: float) -> Reading:
         age_s = self.now_s - sample.at_s
-        if not math.isfinite(value) or value > limit * (1 + _ROUNDING) or not math.isfinite(age_s):
+        if not math.isfinite(value) or value > min(limit, _MOST) * (1 + _ROUNDING) or not math.isfinite(age_s):
             return Missing(Reason.INVALID_VALUE)
         if value < 0:
             return Missing(Reason.NEGATIVE)
@@ -191,7 +192,9 @@ def _combined(readings: Iterable[Reading], combine: Callable[[list[float]], floa
 
 
 def _bound(text: str) -> float | None:
+    """Read a bucket's upper bound. A time is never negative, and `nan` has no place in an order."""
     try:
-        return float(text)
+        bound = float(text)
     except ValueError:
         return None
+    return bound if bound >= 0 else None

@@ -179,6 +179,25 @@ def test_a_kv_usage_above_one_is_an_error_and_no_percentage() -> None:
     assert seen.kv_usage == Missing(Reason.INVALID_VALUE)
 
 
+@pytest.mark.parametrize("name", ["vllm:num_requests_running", "vllm:request_success_total"])
+def test_an_absurd_value_is_an_error(name: str) -> None:
+    """Two finite values whose sum would be infinite are no values."""
+    projector = Projector(DecisionSettings())
+    readings(with_value(vllm_pod(), name, 0.0), projector)
+    seen = readings(with_value(later(vllm_pod(), 15), name, 1.7e308), projector, now_s=T0 + 15)
+    assert Missing(Reason.INVALID_VALUE) in (seen.running, seen.completions_rps)
+
+
+@pytest.mark.parametrize("bound", ["nan", "-inf", "-1", "much"])
+def test_a_bucket_without_a_place_in_the_order_is_an_error(bound: str) -> None:
+    """A histogram with such a bound has no quantile."""
+    projector = Projector(DecisionSettings())
+    samples = [replace(s, labels={**s.labels, "le": bound}) if s.labels.get("le") == "1.0" else s for s in vllm_pod()]
+    readings(samples, projector)
+    moved = [replace(s, value=s.value + 5) if _is_queue_bucket(s) else s for s in later(samples, 15)]
+    assert readings(moved, projector, now_s=T0 + 15).queue_time_s == Missing(Reason.INVALID_VALUE)
+
+
 def test_a_late_sample_is_stale_and_tells_its_age() -> None:
     """Staleness goes by the sample's own time; every signal of the pod says so."""
     seen = readings(vllm_pod(), now_s=T0 + 91)
