@@ -12,8 +12,9 @@ from typing import Any
 from scaler.config.findings import CheckReport, Finding, Severity
 from scaler.config.guards import Note, scaled_job_notes, scaled_object_notes
 from scaler.config.load import ConfigErrors, ConfigProblem, located, placed, read_yaml, timezones
-from scaler.config.metadata import FROM_ENV, KEDA_KEYS, KEYS
+from scaler.config.metadata import FROM_ENV, KEDA_KEYS, KEYS, MetadataErrors, parse_metadata, unscaled
 from scaler.config.problems import ConfigurationError, KeyPath, Problem, did_you_mean, plain
+from scaler.config.process import texts
 from scaler.config.scaled_objects import mapping
 from scaler.config.validate import validate_process
 from scaler.config.yaml_documents import Document
@@ -46,6 +47,8 @@ def check_files(paths: Iterable[Path]) -> CheckReport:
             continue
         findings += (_finding(located(path, problem)) for problem in parsed.problems)
         documents += (SourceDocument(path, document) for document in parsed.documents)
+        if not parsed.problems and all(document.value is None for document in parsed.documents):
+            findings.append(Finding(Severity.WARNING, str(path), 0, "", "has nothing in it: nothing was checked"))
     findings += check_documents(documents, timezones=timezones())
     return CheckReport.of(map(str, files), findings)
 
@@ -80,15 +83,26 @@ def _check_configuration(item: SourceDocument, timezones: Collection[str] | None
         validate_process(value, base=item.file.parent, timezones=timezones)
     except ConfigurationError as errors:
         yield from (_finding(placed(item.file, item.document, problem)) for problem in errors.details)
-    yield from (_at(item, Severity.WARNING, problem) for problem in _unknown_metadata(value.get("workloads")))
-
-
-def _unknown_metadata(workloads: Any) -> Iterator[Problem]:
+    workloads = value.get("workloads")
     for index, workload in enumerate(workloads if isinstance(workloads, list) else ()):
-        for key in mapping(mapping(workload).get("metadata")):
-            if key not in KEYS and key not in KEDA_KEYS and not key.endswith(FROM_ENV):
-                path = ("workloads", index, "metadata", key)
-                yield Problem(path, f"is not a known key{did_you_mean(key, KEYS)}")
+        if isinstance(workload, Mapping):
+            oddities = _odd_metadata(workload.get("metadata"), timezones)
+            yield from (_at(item, Severity.WARNING, p.under("workloads", index, "metadata")) for p in oddities)
+
+
+def _odd_metadata(raw: Any, timezones: Collection[str] | None) -> Iterator[Problem]:
+    """Yield what is odd about a workload's metadata and no error; what is malformed was reported already."""
+    metadata = mapping(texts(raw))
+    for key in metadata:
+        if key not in KEYS and key not in KEDA_KEYS and not key.endswith(FROM_ENV):
+            yield Problem((key,), f"is not a known key{did_you_mean(key, KEYS)}")
+    good = {key: value for key, value in metadata.items() if isinstance(value, str)}
+    try:
+        message = unscaled(parse_metadata(good, timezones=timezones))
+    except MetadataErrors:
+        return
+    if message:
+        yield Problem((), message)
 
 
 def _known_as(configuration: Any) -> Iterator[str]:

@@ -10,7 +10,15 @@ from typing import Any
 
 from scaler.config.fields import MAX_NAME_CHARS
 from scaler.config.findings import Severity
-from scaler.config.metadata import FROM_ENV, KEDA_KEYS, KEYS, MetadataErrors, ParsedMetadata, intersect_bounds
+from scaler.config.metadata import (
+    FROM_ENV,
+    KEDA_KEYS,
+    KEYS,
+    MetadataErrors,
+    intersect_bounds,
+    sees_demand_at_zero,
+    unscaled,
+)
 from scaler.config.problems import KeyPath, Problem, did_you_mean, shown
 from scaler.config.scaled_objects import (
     KEDA_MAX_REPLICAS,
@@ -133,21 +141,27 @@ def _zero(it: ScaledObject) -> Iterator[Note]:
         )
         return
     for trigger in it.headway:
-        if trigger.parsed and not _sees_demand_at_zero(trigger.parsed) and not trigger.parsed.min_replicas:
+        if trigger.parsed is None or trigger.parsed.min_replicas:
+            continue
+        if not sees_demand_at_zero(trigger.parsed.engine):
             given = "was 0" if "minReplicaCount" in it.spec else "was not given, which is 0"
-            message = f"must be >= 1 where no source sees demand at zero replicas (engine rabbitmq, or source), {given}"
+            message = f"must be >= 1 where no source sees demand at zero replicas (engine rabbitmq does), {given}"
             yield _error(("spec", "minReplicaCount"), message)
-
-
-def _sees_demand_at_zero(parsed: ParsedMetadata) -> bool:
-    return parsed.engine == "rabbitmq" or parsed.source is not None
+        elif trigger.raw.get("type") == "external":
+            message = "must be external-push where minReplicaCount is 0: else a polling interval passes before it wakes"
+            yield _warning((*trigger.path, "type"), message)
 
 
 def _fallback(it: ScaledObject) -> Iterator[Note]:
     fallback = it.spec.get("fallback")
-    if not isinstance(fallback, Mapping):
-        return
     path: KeyPath = ("spec", "fallback")
+    if not isinstance(fallback, Mapping):
+        if it.lower > 0:
+            message = (
+                "must be given where minReplicaCount is above 0: else nothing is raised to a safe count in an outage"
+            )
+            yield _warning(path, message)
+        return
     if it.lower == 0:
         yield _error(path, "must not be set where minReplicaCount is 0: KEDA takes an active fallback for demand")
     behavior = fallback.get("behavior", "static")
@@ -215,6 +229,8 @@ def _metadata(it: ScaledObject) -> Iterator[Note]:
     for trigger in it.headway:
         path = (*trigger.path, "metadata")
         yield from (Note(Severity.ERROR, problem.under(*path)) for problem in trigger.problems)
+        if trigger.parsed and (message := unscaled(trigger.parsed)):
+            yield _warning(path, message)
         for key, value in trigger.metadata.items():
             if not isinstance(value, str):
                 was = f", was {shown(value)}" if key in KEYS else ""  # what is not ours may be a secret

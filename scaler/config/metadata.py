@@ -5,7 +5,7 @@ what KEDA put into it for itself (addresses, certificates, resolved `...FromEnv`
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import (
@@ -23,6 +23,7 @@ from scaler.config.models import Frozen, Mode, SloMetric, Unit, WorkloadSettings
 from scaler.config.problems import ConfigurationError, Problem, plain, problems_of, shown
 
 ENGINES: frozenset[str] = frozenset({"vllm", "rabbitmq"})  # the presets that this version has
+QUEUE_ENGINES: frozenset[str] = frozenset({"rabbitmq"})  # their work waits in a broker, where it is seen at zero too
 
 KEDA_KEYS: frozenset[str] = frozenset(
     {"scalerAddress", "enableTLS", "unsafeSsl", "caCert", "tlsClientCert", "tlsClientKey", "metricType"}
@@ -124,20 +125,23 @@ def parse_metadata(
 ) -> ParsedMetadata:
     """Read trigger metadata; MetadataErrors lists every key that is not valid, with its allowed range and its value.
 
+    An engine whose work waits in a broker needs the queue's name as `source`.
+
     `engines` are the presets and `profile:<name>`s that exist; `timezones` the IANA names, None to check the form only.
     """
     if len(metadata) > MAX_KEYS:
         raise MetadataErrors([Problem((), f"metadata must have at most {MAX_KEYS} keys, had {len(metadata)}")])
     own = {key: value for key, value in metadata.items() if key in KEYS}
     too_long = [_too_long(key, value) for key, value in own.items() if len(value) > MAX_VALUE_CHARS]
+    found = [*too_long, *_lacking(own)]
     if too_long:
         own = {key: value for key, value in own.items() if len(value) <= MAX_VALUE_CHARS}
     try:
         parsed = ParsedMetadata.model_validate(own, context={"engines": engines, "timezones": timezones})
     except ValidationError as error:
-        raise MetadataErrors([*too_long, *problems_of(error, ParsedMetadata)]) from None
-    if too_long:
-        raise MetadataErrors(too_long)
+        raise MetadataErrors([*found, *problems_of(error, ParsedMetadata)]) from None
+    if found:
+        raise MetadataErrors(found)
     unknown = sorted(key for key in metadata if not _meant_for_somebody(key))
     return parsed.model_copy(update={"unknown": tuple(plain(key) for key in unknown[:MAX_UNKNOWN_REPORTED])})
 
@@ -151,12 +155,37 @@ def metadata_problems(metadata: Mapping[str, str]) -> tuple[str, ...]:
     return ()
 
 
+def _lacking(own: Mapping[str, str]) -> Iterator[Problem]:
+    engine = own.get("engine")
+    if engine in QUEUE_ENGINES and "source" not in own:
+        yield Problem(("source",), f"must be the name of the queue with engine {engine}, was not given")
+
+
 def _too_long(key: str, value: str) -> Problem:
     return Problem((key,), f"must have at most {MAX_VALUE_CHARS} characters, had {len(value)}")
 
 
 def _meant_for_somebody(key: str) -> bool:
     return key in KEYS or key in KEDA_KEYS or key.endswith(FROM_ENV)
+
+
+def sees_demand_at_zero(engine: str | None) -> bool:
+    """Return whether demand for an engine, None for the default one, is seen while no replica runs."""
+    return engine in QUEUE_ENGINES
+
+
+def unscaled(parsed: ParsedMetadata) -> str:
+    """Return what is wrong with metadata that says nothing to judge a busy replica by, or nothing."""
+    if (
+        parsed.engine in QUEUE_ENGINES
+        or parsed.slots_per_replica is not None
+        or parsed.capacity_per_replica is not None
+    ):
+        return ""
+    return (
+        "must give slotsPerReplica or capacityPerReplica: until then nothing but the KV cache can be judged, "
+        "and it will not scale down while anything runs"
+    )
 
 
 def intersect_bounds(metadata: ParsedMetadata, min_replicas: int, max_replicas: int) -> tuple[int, int]:

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scaler.config.metadata import MetadataErrors, parse_metadata, workload_settings
+from scaler.config.metadata import ENGINES, MetadataErrors, parse_metadata, sees_demand_at_zero, workload_settings
 from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
 from scaler.config.problems import ConfigurationError, Problem, plain, problems_of
 from scaler.config.process import ProcessConfig, Role, WorkloadSection, texts
+from scaler.config.scaled_objects import mapping
 from scaler.config.sections import rule_problems
 
 # What a role cannot do without. `serve` starts both roles, so it can give them a plan store of its own.
@@ -84,6 +85,7 @@ def _workload_problems(workloads: Any, timezones: Collection[str] | None) -> Ite
         if not isinstance(raw, Mapping):
             continue
         yield from (problem.under("workloads", index) for problem in _problems_of_one(raw, timezones))
+        yield from (problem.under("workloads", index) for problem in _asleep_for_ever(raw))
         key = (raw.get("namespace"), raw.get("name"))
         if not (isinstance(key[0], str) and isinstance(key[1], str)):
             continue
@@ -91,6 +93,16 @@ def _workload_problems(workloads: Any, timezones: Collection[str] | None) -> Ite
         if first != index:
             message = f"must be unique within its namespace, was {plain(key[1])} as in workloads[{first}]"
             yield Problem(("workloads", index, "name"), message)
+
+
+def _asleep_for_ever(raw: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield that a workload may go to zero although nothing would see that it is wanted there."""
+    metadata = mapping(texts(raw.get("metadata")))
+    engine = metadata.get("engine")
+    unseen = engine is None or (engine in ENGINES and not sees_demand_at_zero(engine))
+    if raw.get("minReplicas") == 0 and unseen and metadata.get("minReplicas", "0") == "0":
+        message = "must be >= 1 where no source sees demand at zero replicas (engine rabbitmq does), was 0"
+        yield Problem(("minReplicas",), message)
 
 
 def _problems_of_one(raw: Mapping[str, Any], timezones: Collection[str] | None) -> tuple[Problem, ...]:

@@ -7,7 +7,7 @@ import yaml
 
 from scaler.config.check import check_files
 from scaler.config.findings import CheckDocument, CheckReport, Finding, Severity
-from scaler.config.load import load_config, policy_of
+from scaler.config.load import ConfigErrors, load_config, policy_of
 from scaler.config.process import Role
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -90,6 +90,7 @@ def test_the_example_configuration_serves_every_role(role: Role) -> None:
         ("trigger.metadata.enableTLS", "yes", f"{METADATA}.enableTLS", 'must be "true" or "false", was \'yes\''),
         ("trigger.metadata.slotsPerReplica", 64, f"{METADATA}.slotsPerReplica", "must be text in quotes, was 64"),
         ("trigger.metadata.slo", "0", f"{METADATA}.slo", "must be a duration > 0"),
+        ("trigger.metadata.engine", "rabbitmq", f"{METADATA}.source", "must be the name of the queue with engine"),
         ("trigger.metadata.minReplicas", "50", f"{METADATA}.minReplicas", "must be <= the ScaledObject's max"),
     ],
 )
@@ -106,6 +107,7 @@ def test_each_guard_finds_its_error(
     ("key", "value", "where", "message"),
     [
         ("maxReplicaCount", None, "spec.maxReplicaCount", "must be given: KEDA takes 100"),
+        ("fallback", None, "spec.fallback", "must be given where minReplicaCount is above 0"),
         ("trigger.type", "external-push", f"{TRIGGER}.type", "must be external where minReplicaCount is above 0"),
         ("trigger.metadata.sloo", "1s", f"{METADATA}.sloo", "is not a known key; did you mean slo?"),
         ("trigger.metadata.metricType", "Value", f"{METADATA}.metricType", "has no effect here"),
@@ -145,7 +147,6 @@ def test_each_guard_finds_its_warning(
         ("hpa.scaleUp.stabilizationWindowSeconds", None),  # the HPA's default up is 0
         ("idleReplicaCount", 0),
         ("fallback.behavior", "currentReplicas"),
-        ("fallback", None),
         ("trigger.metricType", None),
         ("trigger.metadata.enableTLS", "T"),
         ("trigger.metadata.scalerAddress", "dns:///[::1]:6000"),
@@ -157,22 +158,68 @@ def test_what_works_is_not_complained_of(tmp_path: Path, good: dict[str, Any], k
 
 
 def test_zero_needs_a_source_that_sees_demand_there(tmp_path: Path, good: dict[str, Any]) -> None:
-    """At minReplicaCount 0, given or not, an engine alone is an error, and a broker or a named source is not."""
+    """At minReplicaCount 0, given or not, an engine alone is an error, with a source too; a broker's queue is not."""
     del good["spec"]["fallback"]
     spoil(good, "trigger.type", "external-push")
     (given,) = check(tmp_path, spoil(good, "minReplicaCount", 0)).findings
-    assert given.message.endswith("(engine rabbitmq, or source), was 0")
+    assert given.message.endswith("(engine rabbitmq does), was 0")
     absent, _ = check(tmp_path, spoil(good, "minReplicaCount", None)).findings
     assert (absent.severity, absent.message[-25:]) == (Severity.ERROR, "was not given, which is 0")
     spoil(good, "minReplicaCount", 0)
-    assert check(tmp_path, spoil(good, "trigger.metadata.source", "prompts")).findings == ()
-    spoil(good, "trigger.metadata.source", None)
+    assert check(tmp_path, spoil(good, "trigger.metadata.source", "prompts")).errors == 1
     assert check(tmp_path, spoil(good, "trigger.metadata.engine", "rabbitmq")).findings == ()
+    (slow,) = check(tmp_path, spoil(good, "trigger.type", "external")).findings
+    assert (slow.severity, slow.key) == (Severity.WARNING, f"{TRIGGER}.type")
+    assert slow.message.startswith("must be external-push where minReplicaCount is 0")
+
+
+def test_a_configuration_follows_the_same_rules(tmp_path: Path) -> None:
+    """What cannot work is an error with `headway check` and at the start alike, at the key that is to be changed."""
+    path = tmp_path / "headway.yaml"
+    path.write_text(
+        """\
+workloads:
+  - {namespace: a, name: asleep, minReplicas: 0, metadata: {slotsPerReplica: 8}}
+  - {namespace: a, name: awake, minReplicas: 0, metadata: {slotsPerReplica: 8, minReplicas: 1}}
+  - {namespace: a, name: no-queue, metadata: {engine: rabbitmq}}
+  - {namespace: a, name: queue, minReplicas: 0, metadata: {engine: rabbitmq, source: q}}
+"""
+    )
+    expected = [("workloads[0].minReplicas", 2), ("workloads[2].metadata.source", 4)]
+    findings = check_files([path]).findings
+    assert [(f.key, f.line) for f in findings] == expected
+    assert {f.severity for f in findings} == {Severity.ERROR}
+    with pytest.raises(ConfigErrors) as caught:
+        load_config(path)
+    assert [(p.key, p.line) for p in caught.value.problems] == expected
+
+
+def test_without_a_scale_there_is_a_warning(tmp_path: Path, good: dict[str, Any]) -> None:
+    """An engine with neither slots nor capacity can be judged by its KV cache alone; either of them is enough."""
+    spoil(good, "trigger.metadata.slotsPerReplica", None)
+    assert check(tmp_path, good).findings == ()
+    (finding,) = check(tmp_path, spoil(good, "trigger.metadata.capacityPerReplica", None)).findings
+    assert (finding.severity, finding.key) == (Severity.WARNING, METADATA)
+    assert finding.message.startswith("must give slotsPerReplica or capacityPerReplica")
+    (finding,) = check(tmp_path, {"workloads": [{"namespace": "a", "name": "b"}]}).findings
+    assert (finding.severity, finding.key) == (Severity.WARNING, "workloads[0].metadata")
+    assert "will not scale down while anything runs" in finding.message
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
+def test_a_file_with_nothing_in_it_is_a_warning(tmp_path: Path, text: str) -> None:
+    """Zero errors would be said of the wrong file."""
+    path = tmp_path / "empty.yaml"
+    path.write_text(text)
+    (finding,) = check_files([path]).findings
+    assert finding == Finding(Severity.WARNING, str(path), 0, "", "has nothing in it: nothing was checked")
 
 
 def test_a_fallback_at_zero_would_wake_the_workload(tmp_path: Path, good: dict[str, Any]) -> None:
     """With minReplicaCount 0 a fallback is an error."""
     spoil(good, "minReplicaCount", 0)
+    spoil(good, "trigger.type", "external-push")
+    spoil(good, "trigger.metadata.engine", "rabbitmq")
     spoil(good, "trigger.metadata.source", "prompts")
     (finding,) = check(tmp_path, good).findings
     assert (finding.severity, finding.key) == (Severity.ERROR, "spec.fallback")
@@ -234,7 +281,7 @@ def test_all_files_are_checked_whatever_is_wrong_with_one(tmp_path: Path, good: 
     """A missing file, broken YAML, a bad configuration and a bad manifest are reported in one go, in order."""
     (tmp_path / "broken.yaml").write_text("a: [")
     (tmp_path / "config.yaml").write_text(
-        "decision: {hold: never}\nworkloads: [{namespace: a, name: b, metadata: {x: 1}}]"
+        "decision: {hold: never}\nworkloads: [{namespace: a, name: b, metadata: {x: 1, slotsPerReplica: 8}}]"
     )
     (tmp_path / "text.yaml").write_text("just text")
     (tmp_path / "object.yaml").write_text(yaml.safe_dump(spoil(good, "idleReplicaCount", 2)))

@@ -170,6 +170,14 @@ def test_bounds_that_exclude_each_other_are_an_error(metadata: dict[str, str], m
     assert caught.value.problems == (message,)
 
 
+def test_a_queue_engine_needs_its_queue() -> None:
+    """Without `source` nothing of a broker's workload can be seen."""
+    assert metadata_problems({"engine": "rabbitmq"}) == (
+        "source must be the name of the queue with engine rabbitmq, was not given",
+    )
+    assert metadata_problems({"engine": "rabbitmq", "source": "render"}) == ()
+
+
 def test_bounds_out_of_order_are_an_error() -> None:
     """A minimum above the maximum in the metadata alone is an error too."""
     assert metadata_problems({"minReplicas": "5", "maxReplicas": "3"}) == (
