@@ -62,11 +62,17 @@ def _formatter(*, readable: bool) -> logging.Formatter:
     console = structlog.dev.ConsoleRenderer(
         timestamp_key="time", exception_formatter=structlog.dev.plain_traceback, pad_event_to=12
     )
-    render: list[Processor] = [_one_line, console] if readable else [structlog.processors.JSONRenderer()]
+    render: list[Processor] = [_one_line, console] if readable else [_in_order, structlog.processors.JSONRenderer()]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=_shared(),
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
     )
+
+
+def _in_order(_: Any, __: str, event: EventDict) -> EventDict:
+    """Put first what a person looks for first in a line that is longer than the screen."""
+    first = {key: event[key] for key in ("time", "level", "event") if key in event}
+    return first | event
 
 
 def _one_line(_: Any, __: str, event: EventDict) -> EventDict:

@@ -63,6 +63,19 @@ def test_an_event_is_one_json_object_with_its_time_in_utc() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["scaler.some.module", "grpc"])
+def test_a_line_begins_with_when_how_bad_and_what(name: str) -> None:
+    """Time, level and event come first, whoever logs, so that they are seen in a line that runs off the screen."""
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    if name == "grpc":
+        logging.getLogger(name).info("plan")
+    else:
+        structlog.get_logger(name).info("plan", a_field=1)
+    (line,) = lines(stream)
+    assert list(line)[:3] == ["time", "level", "event"]
+
+
 @freeze_time("2024-05-16T11:30:00Z")
 def test_libraries_log_in_the_same_form() -> None:
     """A record of the standard logging comes out as an event of the same fields."""
