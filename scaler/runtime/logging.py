@@ -72,7 +72,7 @@ def _formatter(*, readable: bool) -> logging.Formatter:
 def _in_order(_: Any, __: str, event: EventDict) -> EventDict:
     """Put first what a person looks for first in a line that is longer than the screen."""
     first = {key: event[key] for key in ("time", "level", "event") if key in event}
-    return first | event
+    return {**first, **event}
 
 
 def _one_line(_: Any, __: str, event: EventDict) -> EventDict:
