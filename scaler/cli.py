@@ -117,7 +117,7 @@ def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) 
     from scaler.config.load import ConfigErrors, load_config
     from scaler.config.process import Role
     from scaler.runtime.logging import configure_logging
-    from scaler.runtime.processes import stop_on_signals
+    from scaler.runtime.processes import RoleError, stop_on_signals
 
     try:
         supplied = {"planStore"} if options.plan_store else set()
@@ -141,7 +141,7 @@ def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) 
 
     try:
         asyncio.run(run())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RoleError) as error:
         raise BadInputError(str(error)) from error
     return OK
 
@@ -174,13 +174,17 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from scaler.demo.run import DemoError, DemoOptions, run_demo
+    from scaler.demo.run import DemoError, DemoOptions, DemoStopped, run_demo
+    from scaler.runtime.logging import configure_logging
 
+    configure_logging(level="warning")  # stdout is for the result
     names = {f: getattr(options, f) for f in DemoOptions.__dataclass_fields__ if f != "to_stderr"}
     try:
         result = asyncio.run(run_demo(DemoOptions(to_stderr=options.json == "-", **names)))
     except DemoError as error:
         raise BadInputError(str(error)) from error
+    except DemoStopped as stopped:
+        return 128 + stopped.number
     _write_json(options.json, result.model_dump(mode="json", by_alias=True))
     return OK
 

@@ -135,7 +135,10 @@ async def run_scaler(config: ProcessConfig, stop: asyncio.Event, overrides: Over
 
 
 async def serve(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides = Overrides()) -> None:
-    """Run both roles, each as a process of its own, until `stop` is set; one that ends by itself is started again."""
+    """Run both roles, each as a process of its own, until `stop` is set; one that ends by itself is started again.
+
+    RoleError when one cannot start at all. OSError when the addresses cannot be announced.
+    """
     if overrides.config_file is None:
         raise ValueError("serve needs the configuration file, for its processes to read")
     with TemporaryDirectory(prefix="headway-") as name:
@@ -145,14 +148,18 @@ async def serve(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides
         files = {role: folder / f"{role}.json" for role in ("controller", "scaler")}
         controller = _arguments(http_address=overrides.http_address, admin_address=overrides.admin_address)
         scaler = _arguments(grpc_address=overrides.grpc_address)
-        roles = (
-            Role("controller", ("controller", *common, "--json", str(files["controller"]), *controller)),
-            Role("scaler", ("scaler", *common, "--json", str(files["scaler"]), *scaler)),
-        )
-        async with asyncio.TaskGroup() as group:
-            announcing = group.create_task(_announce_all(files, overrides))
-            await keep_running(roles, stop, log=overrides.log)
-            announcing.cancel()
+        given = {"controller": controller, "scaler": scaler}
+        roles = [
+            Role(role, (role, *common, "--json", str(file), *given[role]), announced=file)
+            for role, file in files.items()
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                announcing = group.create_task(_announce_all(files, overrides))
+                await keep_running(roles, stop, log=overrides.log)
+                announcing.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
 
 def plan_of(source: Path | str, workload: WorkloadId) -> Any:

@@ -32,7 +32,10 @@ from scaler.ports import Clock
 
 _ADAPTER_DEADLINE_S = 60.0  # wall seconds
 # KEDA's service config: with a headless Service each call goes to the next scaler.
-_CHANNEL_OPTIONS = (("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}]}'),)
+_CHANNEL_OPTIONS = (
+    ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}]}'),
+    ("grpc.enable_http_proxy", 0),  # the scaler is on this machine, whatever the environment names as a proxy
+)
 _Answer = TypeVar("_Answer")
 _MOST = 9.2e15  # beyond this the thousandths overflow the API's integers
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from rich.console import Console
 from scaler.adapters.clock import ScaledClock, SystemClock
 from scaler.backtest.plant import Plant
 from scaler.compose import Overrides, serve
-from scaler.config.load import load_config
+from scaler.config.address import Address
+from scaler.config.load import ConfigErrors, load_config
 from scaler.demo import scene
 from scaler.demo.fleet import Fleet
 from scaler.demo.keda_client import KedaClient, ScaledObject
@@ -25,6 +27,7 @@ from scaler.demo.watch import UNSAID, PlanWatch, RecordingTarget, Sampler
 from scaler.report.live import LiveView
 from scaler.report.run_record import DemoResult, RunRecord, RunSample
 from scaler.report.verdict import verdict
+from scaler.runtime.processes import STOP_SIGNALS, RoleError
 from scaler.traces.errors import TraceError
 
 LEAD_IN_S: Final = 5.0  # wall seconds for the processes to start before the traffic does, and at most
@@ -36,6 +39,14 @@ SAMPLE_WALL_S: Final = 0.5  # so many of the wall: a person sees no more
 
 class DemoError(Exception):
     """The demo cannot run as asked; the message says why."""
+
+
+class DemoStopped(Exception):  # noqa: N818  # no error: it was asked to end
+    """A signal ended the demo; nothing of it is left."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,19 @@ class DemoOptions:
             raise DemoError(f"--seconds must be >= 5, was {self.seconds:g}")
         if not self.report.parent.is_dir():
             raise DemoError(f"--report must be in a folder that exists, was {self.report}")
+        if self.report.is_dir():
+            raise DemoError(f"--report must be a file, was the folder {self.report}")
+        self._check_addresses()
+
+    def _check_addresses(self) -> None:
+        for name in ("grpc_address", "http_address", "admin_address"):
+            option, text = f"--{name.replace('_', '-')}", getattr(self, name)
+            try:
+                address = Address.parse(text)
+            except ValueError as error:
+                raise DemoError(f"{option}: {error}") from error
+            if name == "admin_address" and not address.loopback:
+                raise DemoError(f"{option} must be a loopback address (127.0.0.1, [::1], localhost), was {text!r}")
 
 
 @dataclass(slots=True)
@@ -75,8 +99,41 @@ class Run:
 
 
 async def run_demo(options: DemoOptions) -> DemoResult:
-    """Run the demo and write its report; DemoError when it cannot run as asked."""
+    """Run the demo and write its report. Must be the loop's main task: it takes over the signals that end a process.
+
+    DemoError when it cannot run as asked. DemoStopped when a signal ended it; its processes and files are gone then.
+    """
     options.check()
+    stop = asyncio.Event()
+    caught = _cancel_on_signals(stop)
+    try:
+        return await _run(options, stop)
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        raise DemoStopped(caught[0]) from None
+
+
+def _cancel_on_signals(stop: asyncio.Event) -> list[signal.Signals]:
+    """On the first signal cancel this task; return the list in which that signal will be. More of them change nothing.
+
+    `stop` is set at once: Ctrl-C reaches the processes too, and their end must not look like a failure.
+    """
+    loop, main = asyncio.get_running_loop(), asyncio.current_task()
+    caught: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        if not caught and main is not None:
+            caught.append(number)
+            stop.set()
+            main.cancel()
+
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, end, number)
+    return caught
+
+
+async def _run(options: DemoOptions, stop: asyncio.Event) -> DemoResult:
     began_s = SystemClock().monotonic_s()
     try:
         traffic = scene.traffic_of(options.trace, options.seconds * options.speed, options.seed)
@@ -86,11 +143,11 @@ async def run_demo(options: DemoOptions) -> DemoResult:
     with TemporaryDirectory(prefix="headway-demo-") as name:
         folder = Path(name)
         try:
-            record = await _play(options, traffic, folder, console, began_s)
-        except PrometheusError as error:
+            record = await _play(options, traffic, folder, console, began_s, stop)
+        except (PrometheusError, RoleError, ConfigErrors) as error:
             raise DemoError(str(error)) from error
-        except BaseException:
-            _show_log(folder / "headway.log", console)
+        except Exception:  # the command's edge: the log goes with the folder
+            _show_log(folder / "headway.log")
             raise
     await asyncio.to_thread(_write_report, record, options.report)
     console.print(_summary(record, options.report), markup=False, highlight=False)
@@ -98,7 +155,12 @@ async def run_demo(options: DemoOptions) -> DemoResult:
 
 
 async def _play(
-    options: DemoOptions, traffic: scene.Traffic, folder: Path, console: Console, began_s: float
+    options: DemoOptions,
+    traffic: scene.Traffic,
+    folder: Path,
+    console: Console,
+    began_s: float,
+    stop: asyncio.Event,
 ) -> RunRecord:
     arrivals = traffic.arrivals
     lead_in_s = min(LEAD_IN_S, LEAD_IN_SIMULATED_S / options.speed)
@@ -114,7 +176,7 @@ async def _play(
             url = await stack.enter_async_context(prometheus_server(folder, fleet.targets_path, interval_s))
         asked = scene.Addresses(options.grpc_address, options.http_address, options.admin_address)
         config = scene.write_configuration(folder, clock, asked, fleet.targets_path, fleet.cluster_path, url)
-        addresses = await stack.enter_async_context(_headway(config, folder))
+        addresses = await stack.enter_async_context(_headway(config, folder, stop))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         target = RecordingTarget(fleet, arrivals.start_s)
         run = Run(
@@ -148,20 +210,33 @@ def _scaled_object() -> ScaledObject:
 
 
 @asynccontextmanager
-async def _headway(config: Path, folder: Path) -> AsyncIterator[dict[str, str]]:
-    """Run both roles as processes; yield the addresses on which they listen."""
-    stop, announced = asyncio.Event(), asyncio.get_running_loop().create_future()
+async def _headway(config: Path, folder: Path, stop: asyncio.Event) -> AsyncIterator[dict[str, str]]:
+    """Run both roles as processes until `stop` is set or the context ends; yield the addresses on which to reach them.
+
+    RoleError when they do not start.
+    """
+    announced = asyncio.get_running_loop().create_future()
     overrides = Overrides(config_file=config, log=folder / "headway.log", announce=announced.set_result)
     serving = asyncio.create_task(serve(load_config(config), stop, overrides))
     try:
         done, _ = await asyncio.wait({announced, serving}, timeout=START_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if serving in done:
+            await serving  # raises what kept them from starting
         if announced not in done:
-            raise RuntimeError(f"Headway's processes did not listen within {START_WITHIN_S:g} s")
+            _show_log(folder / "headway.log")
+            raise RoleError(f"Headway's processes did not listen within {START_WITHIN_S:g} s")
         said: dict[str, Any] = announced.result()
-        yield said["addresses"]
+        yield {name: _reachable(address) for name, address in said["addresses"].items()}
     finally:
         stop.set()
-        await serving
+        if not serving.done():
+            await serving
+
+
+def _reachable(listening: str) -> str:
+    """Return where to connect to what listens on an address: all interfaces include the loopback one."""
+    address = Address.parse(listening)
+    return str(Address(address.host or "127.0.0.1", address.port))
 
 
 async def _follow(run: Run, fleet: Fleet, view: LiveView, clock: ScaledClock, end_s: float, began_s: float) -> None:
@@ -239,8 +314,8 @@ def _summary(record: RunRecord, report: Path) -> str:
     return f"\n{served} {cost}\n{moves}{surges}. The report is in {report}."
 
 
-def _show_log(log: Path, console: Console) -> None:
+def _show_log(log: Path) -> None:
     """Show the end of the processes' log, which goes with the temporary folder."""
     if log.exists():
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        console.print("\n".join(lines[-20:]), markup=False, highlight=False)
+        Console(stderr=True).print("\n".join(lines[-20:]), markup=False, highlight=False)

@@ -4,12 +4,15 @@ import asyncio
 import json
 import os
 import shutil
+import signal
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from scaler.report.run_record import DemoResult
+from tests.roles_rig import PATIENCE_S, until
 
 CONTRACT = {
     "schema", "trace", "ticks", "grpc_calls", "grpc_p99_ms", "replicas_min", "replicas_max", "scale_ups", "scale_downs",
@@ -86,6 +89,10 @@ async def test_the_same_with_a_real_prometheus_between(tmp_path: Path) -> None:
         (("--speed", "0"), "--speed must be from 1 to 1000, was 0"),
         (("--seconds", "nan"), "--seconds must be >= 5, was nan"),
         (("--report", "nowhere/report.html"), "--report must be in a folder that exists"),
+        (("--report", "."), "--report must be a file, was the folder ."),
+        (("--grpc-address", "here"), "--grpc-address: address must be HOST:PORT"),
+        (("--http-address", "127.0.0.1:99999"), "--http-address: address must have a port from 0 to 65535"),
+        (("--admin-address", "0.0.0.0:0"), "--admin-address must be a loopback address"),
         (("--prometheus",), "--prometheus needs a prometheus on PATH"),
     ],
 )
@@ -107,3 +114,46 @@ async def test_a_bad_row_is_named_with_file_and_line(tmp_path: Path) -> None:
     status, _, errors = await demo(tmp_path, "--trace", str(trace))
     assert status == 2
     assert f"{trace}:4" in errors
+
+
+@pytest.mark.parametrize("option", ["--grpc-address", "--admin-address"])
+async def test_an_address_that_is_taken_ends_the_demo_at_once(tmp_path: Path, option: str) -> None:
+    """Exit status 2 with what the role said of it, instead of starting it again and again."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        status, out, errors = await demo(tmp_path, "--seconds", "60", "--json", "-", option, address)
+    assert (status, out) == (2, "")
+    role = "scaler" if option == "--grpc-address" else "controller"
+    assert f"the {role} cannot start\nheadway {role}: " in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+async def test_a_signal_ends_the_demo_with_its_processes_and_files(tmp_path: Path, number: signal.Signals) -> None:
+    """Exit status 128 + signal; no child is left, the temporary folder is gone, nothing but the view is printed."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "scaler", "demo", "--trace", str(a_trace(tmp_path)), "--report", str(tmp_path / "r.html"),
+        env=os.environ | {"TMPDIR": str(temporary)}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    await until(lambda: list(temporary.glob("headway-*/*.json")) and len(_children(process.pid)) == 2, "both roles")
+    children = _children(process.pid)
+    process.send_signal(number)
+    process.send_signal(number)  # the impatient do not get more than the patient
+    _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 128 + number
+    assert errors == b""
+    assert _running(children) == []
+    assert list(temporary.iterdir()) == []
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _running(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
