@@ -57,7 +57,7 @@ def test_a_rising_counter_s_rate_is_its_rise_over_its_time(steps: list[float], d
 
 @given(gaps, st.lists(st.integers(0, 100), min_size=31, max_size=31), st.integers(0, 30))
 def test_samples_that_are_no_news_change_nothing(steps: list[float], rises: list[int], again: int) -> None:
-    """Repeated and late samples leave the rate as it was."""
+    """Repeated samples, and late ones within the window, leave the rate as it was."""
     tracker = CounterTracker(WINDOW_S, GRACE_S)
     seen: list[tuple[float, int]] = []
     total = 0
@@ -66,7 +66,8 @@ def test_samples_that_are_no_news_change_nothing(steps: list[float], rises: list
         seen.append((at_s, total))
         tracker.observe("c", at_s, total)
     before = tracker.increase("c")
-    at_s, value = seen[again % len(seen)]
+    late = [point for point in seen if point[0] >= seen[-1][0] - WINDOW_S]
+    at_s, value = late[again % len(late)]
     tracker.observe("c", at_s, value)
     tracker.observe("c", at_s, 0)
     assert tracker.increase("c") == before
@@ -75,7 +76,7 @@ def test_samples_that_are_no_news_change_nothing(steps: list[float], rises: list
 @given(gaps, st.data())
 def test_an_engine_is_still_since_its_last_movement(steps: list[float], data: st.DataObject) -> None:
     """Stillness is the time from the last sample that differed to the newest one, and never counts unseen time."""
-    tracker = MotionTracker()
+    tracker = MotionTracker(WINDOW_S)
     moved_s, value = 1000.0, 0
     for i, at_s in enumerate(_times(steps)):
         rise = data.draw(st.sampled_from([0, 0, 1])) if i else 0
@@ -89,7 +90,7 @@ def test_a_restart_is_movement() -> None:
     """Counters that start again, under the same or other names, end a stillness."""
     restarts: list[dict[Hashable, float]] = [{"tokens": 0.0}, {"tokens_of_another_model": 0.0}]
     for after in restarts:
-        tracker = MotionTracker()
+        tracker = MotionTracker(WINDOW_S)
         for at_s in (0.0, 15.0, 30.0):
             tracker.observe("pod", at_s, {"tokens": 5.0})
         tracker.observe("pod", 45.0, after)
@@ -99,8 +100,28 @@ def test_a_restart_is_movement() -> None:
 
 def test_series_that_come_and_go_are_no_movement() -> None:
     """A series that is missing from a scrape or comes back does not hide that nothing moves."""
-    tracker = MotionTracker()
+    tracker = MotionTracker(WINDOW_S)
     lone: dict[Hashable, float] = {"tokens": 5.0}
     for tick in range(6):
         tracker.observe("pod", 15.0 * tick, lone if tick % 2 else lone | {"rare": 1.0})
     assert tracker.still_s("pod", 75.0) == Known(75.0)
+
+
+@given(gaps, st.floats(61, 1e6))
+def test_a_clock_that_is_set_back_starts_a_counter_anew(steps: list[float], back_s: float) -> None:
+    """What was seen at a time that is yet to come is no part of a rate, nor of a stillness."""
+    counters, motion = CounterTracker(WINDOW_S, GRACE_S), MotionTracker(WINDOW_S)
+    times = _times(steps)
+    for at_s in times:
+        counters.observe("c", at_s, 7.0)
+        motion.observe("c", at_s, {"c": 7.0})
+    set_s = times[-1] - back_s
+    counters.observe("c", set_s, 10.0)
+    motion.observe("c", set_s, {"c": 10.0})
+    assert counters.rate("c", set_s) == motion.still_s("c", set_s) == Missing(Reason.TOO_FEW_SAMPLES)
+    counters.observe("c", set_s + 16, 18.0)
+    motion.observe("c", set_s + 16, {"c": 18.0})
+    increase = counters.increase("c")
+    assert isinstance(increase, Increase)
+    assert increase.amount == 8.0
+    assert motion.still_s("c", set_s + 16) == Known(0.0)

@@ -42,9 +42,12 @@ class CounterTracker:
         return len(self._series)
 
     def observe(self, key: Hashable, at_s: float, value: float) -> None:
-        """Take a sample of a counter: finite and not negative. One that is not newer than the last is ignored."""
+        """Take a sample of a counter: finite and not negative. One that is not newer than the last is ignored.
+
+        One that is older by more than the window tells that the clock was set back: the series starts anew.
+        """
         series = self._series.get(key)
-        if series is None:
+        if series is None or at_s < series.points[-1][0] - self._window_s:
             self._series[key] = _Series([(at_s, value)])
             return
         last_s, last = series.points[-1]
@@ -102,7 +105,9 @@ class MotionTracker:
     stillness is counted from there. A counter that fell has moved.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, window_s: float) -> None:
+        """Take a sample that is older than the newest by more than `window_s` as that of a clock that was set back."""
+        self._window_s = window_s
         self._motions: dict[Hashable, _Motion] = {}
 
     def __len__(self) -> int:
@@ -111,7 +116,7 @@ class MotionTracker:
     def observe(self, owner: Hashable, at_s: float, values: Mapping[Hashable, float]) -> None:
         """Take the values of an owner's progress counters, sampled at `at_s`."""
         motion = self._motions.get(owner)
-        if motion is None:
+        if motion is None or at_s < motion.last_s - self._window_s:
             self._motions[owner] = _Motion(at_s, at_s, at_s, values)
             return
         if at_s <= motion.last_s:

@@ -50,7 +50,7 @@ class Projector:
     def __post_init__(self) -> None:
         """Make the trackers, which need the window."""
         self._counters = CounterTracker(self.decision.rate_window_s, self.decision.stale_after_s)
-        self._motion = MotionTracker()
+        self._motion = MotionTracker(self.decision.rate_window_s)
 
     def begin(self, now_s: float) -> None:
         """Start a tick: forget what has not been seen for long, so that memory follows the fleet."""
