@@ -137,7 +137,7 @@ class CollectingObserver:
             return Answer(absent=Reason.SOURCE_DOWN)
         tick.samples += len(batch.samples)
         tick.partial += batch.partial
-        return Answer.of(batch)
+        return Answer.of(batch, self._clock.now_s())
 
     def _project(
         self,

@@ -9,7 +9,7 @@ from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.adapters.signals.reader import SignalReader
 from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
-from scaler.core.values import Known, Missing, Reason, WorkloadId
+from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
 from scaler.ports import ClusterSnapshot, Sample, SampleBatch, SampleRequest, WorkloadView
 from tests.metrics_fakes import T0, FixedClock, FixedView, ListSource, exposition, vllm_pod
 
@@ -210,3 +210,35 @@ async def test_a_source_and_a_view_that_break_their_promise_are_away() -> None:
     blind = CollectingObserver(ListSource(engines()), Wild(), FixedClock(), DecisionSettings())
     assert (await blind.observe(WORKLOADS, T0)).workloads[CHAT].counts == Missing(Reason.VIEW_UNAVAILABLE)
     assert {f.message for f in (*observer.stats.failures, *blind.stats.failures)} == {"unexpected LookupError: as told"}
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "running"), [(0.0, Known(78.0)), (60.0, Known(78.0)), (91.0, Missing(Reason.INVALID_VALUE))]
+)
+async def test_samples_are_judged_as_of_when_they_came(ahead_s: float, running: Reading) -> None:
+    """A fetch that took longer than samples stay fresh brings no samples from the future; a time stamp can still be."""
+    clock = FixedClock()
+
+    class Slow(ListSource):
+        async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
+            clock.at_s = T0 + 240.0  # two seconds of the wall, at 120 times its speed
+            return await super().fetch(request, now_s)
+
+    source = Slow(vllm_pod("chat-0", at_s=T0 + 240.0 + ahead_s))
+    observer = CollectingObserver(source, FixedView(VIEW), clock, DecisionSettings())
+    seen = (await observer.observe(WORKLOADS[:1], T0)).workloads[CHAT]
+    assert seen.replicas[0].running == running
+
+
+async def test_a_slow_fetch_does_not_make_old_samples_fresh() -> None:
+    """What was scraped as the tick began has aged by the time that its answer is there."""
+    clock = FixedClock()
+
+    class Slow(ListSource):
+        async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
+            clock.at_s = T0 + 100.0
+            return await super().fetch(request, now_s)
+
+    observer = CollectingObserver(Slow(vllm_pod("chat-0")), FixedView(VIEW), clock, DecisionSettings())
+    seen = (await observer.observe(WORKLOADS[:1], T0)).workloads[CHAT]
+    assert seen.replicas[0].running == Stale(100.0)

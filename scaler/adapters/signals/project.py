@@ -4,6 +4,7 @@ The cluster view says which replicas exist; metrics only say what they do. So a 
 and a ready pod that is not heard of is there with Missing readings.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -29,11 +30,12 @@ class Answer:
 
     samples: tuple[Sample, ...] = ()
     absent: Reason = Reason.NO_SERIES  # the reason of a reading without series
+    at_s: float = -math.inf  # when it was there; what it holds is judged as of then, if that is after the tick began
 
     @classmethod
-    def of(cls, batch: SampleBatch) -> "Answer":
+    def of(cls, batch: SampleBatch, at_s: float = -math.inf) -> "Answer":
         """Read a batch. Where the source says that something is missing, it may be whatever is not there."""
-        return cls(batch.samples, Reason.PARTIAL_ANSWER if batch.partial else Reason.NO_SERIES)
+        return cls(batch.samples, Reason.PARTIAL_ANSWER if batch.partial else Reason.NO_SERIES, at_s)
 
 
 @dataclass(slots=True)
@@ -98,7 +100,10 @@ class Projector:
         return {WorkloadId(w.namespace, w.name): self._queue(w, reader, owned, tenant_namespaces) for w in workloads}
 
     def _reader(self, answer: Answer, now_s: float) -> SignalReader:
-        return SignalReader(self._counters, now_s, self.decision.stale_after_s, answer.absent, self.quantile)
+        # A fetch may take longer than samples stay fresh (in a rehearsal, whose time runs faster than the wall's): what
+        # it brings is younger than the tick, and not from the future.
+        as_of_s = max(now_s, answer.at_s)
+        return SignalReader(self._counters, as_of_s, self.decision.stale_after_s, answer.absent, self.quantile)
 
     def _replica(self, preset: Preset, reader: SignalReader, pod: Owner, owned: Owned) -> ReplicaReading:
         readings = self._read(preset, reader, pod, owned)
