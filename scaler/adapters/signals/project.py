@@ -12,6 +12,7 @@ from scaler.adapters.signals.candidates import Preset
 from scaler.adapters.signals.counters import CounterTracker, MotionTracker
 from scaler.adapters.signals.dcgm import DCGM
 from scaler.adapters.signals.owners import UP, Owned, Owner, by_owner, nothing, trusted
+from scaler.adapters.signals.parts import PartsMemory
 from scaler.adapters.signals.rabbitmq import RABBITMQ, QueueSettings
 from scaler.adapters.signals.reader import SignalReader
 from scaler.adapters.signals.vllm import VLLM
@@ -48,6 +49,7 @@ class Projector:
     matched: dict[str, set[str]] = field(default_factory=dict)  # signal -> metric names, of this tick
     _counters: CounterTracker = field(init=False)
     _motion: MotionTracker = field(init=False)
+    _parts: PartsMemory = field(init=False, default_factory=PartsMemory)
 
     def __post_init__(self) -> None:
         """Make the trackers, which need the window."""
@@ -60,6 +62,7 @@ class Projector:
         before_s = now_s - self.decision.rate_window_s - 2 * self.decision.stale_after_s
         self._counters.forget(before_s)
         self._motion.forget(before_s)
+        self._parts.forget(now_s)
 
     def replicas(
         self, preset: Preset | None, pods: Collection[Owner], answer: Answer, now_s: float
@@ -103,7 +106,9 @@ class Projector:
         # A fetch may take longer than samples stay fresh (in a rehearsal, whose time runs faster than the wall's): what
         # it brings is younger than the tick, and not from the future.
         as_of_s = max(now_s, answer.at_s)
-        return SignalReader(self._counters, as_of_s, self.decision.stale_after_s, answer.absent, self.quantile)
+        return SignalReader(
+            self._counters, self._parts, as_of_s, self.decision.stale_after_s, answer.absent, self.quantile
+        )
 
     def _replica(self, preset: Preset, reader: SignalReader, pod: Owner, owned: Owned) -> ReplicaReading:
         readings = self._read(preset, reader, pod, owned)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scaler.adapters.signals.candidates import Candidate, Combine, Kind, Signal
 from scaler.adapters.signals.counters import CounterTracker, Increase
 from scaler.adapters.signals.owners import Owned, has_series, is_up
+from scaler.adapters.signals.parts import PartsMemory
 from scaler.core.values import Known, Missing, Reading, Reason, Stale
 from scaler.ports import Sample
 
@@ -26,6 +27,7 @@ class SignalReader:
     """How samples are looked at in one tick. `absent` is why an owner without series has none."""
 
     counters: CounterTracker
+    memory: PartsMemory
     now_s: float
     stale_after_s: float
     absent: Reason = Reason.NO_SERIES
@@ -39,7 +41,7 @@ class SignalReader:
         candidate, parts = matched
         match signal.kind:
             case Kind.GAUGE:
-                reading = self._gauge(signal, candidate, parts)
+                reading = self._gauge((owner, signal.field), signal, candidate, parts)
             case Kind.COUNTER:
                 reading = self._counter((owner, signal.field, candidate.name), parts)
             case Kind.HISTOGRAM:
@@ -64,7 +66,10 @@ class SignalReader:
             return Missing(Reason.SOURCE_DOWN)
         return Missing(Reason.NOT_EXPORTED if optional and has_series(owned) else Reason.NO_SERIES)
 
-    def _gauge(self, signal: Signal, candidate: Candidate, parts: Mapping[Part, Sample]) -> Reading:
+    def _gauge(self, key: Hashable, signal: Signal, candidate: Candidate, parts: Mapping[Part, Sample]) -> Reading:
+        """Combine the parts. With one that was there a while ago and is not, the others' work is not the owner's."""
+        if self.memory.lost(key, [(candidate.name, part) for part in parts], self.now_s):
+            return Missing(Reason.SOURCE_DOWN if self.absent is Reason.NO_SERIES else self.absent)
         return _combined(
             (self._judged(s, signal.limit, s.value / candidate.divisor) for s in parts.values()),
             _COMBINE[signal.combine],

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.adapters.signals.candidates import Kind
 from scaler.adapters.signals.project import Answer, Projector
 from scaler.adapters.signals.vllm import VLLM
 from scaler.config.models import DecisionSettings
@@ -212,6 +213,64 @@ def test_one_late_rank_makes_the_pod_stale() -> None:
     assert readings(ranks).running == Stale(100.0)
 
 
+def rank(number: str, at_s: float, **renames: str) -> list[Sample]:
+    """Return what one rank of the pod exports, with labels changed."""
+    return [replace(s, labels={**s.labels, **renames}) for s in vllm_pod(at_s=at_s) if s.labels.get("engine") == number]
+
+
+def tick(projector: Projector, samples: Iterable[Sample], now_s: float, absent: Reason | None = None) -> ReplicaReading:
+    """Project one pod's samples as one tick does."""
+    projector.begin(now_s)
+    return readings(samples, projector, now_s=now_s, absent=absent)
+
+
+def test_a_lost_rank_does_not_make_its_pod_half_idle() -> None:
+    """First its last word is stale; once it has no series any more it is missed, until it is back."""
+    projector = Projector(DecisionSettings())
+    assert tick(projector, vllm_pod(), T0).running == Known(78.0)
+    dead = rank("1", T0)
+    assert tick(projector, [*rank("0", T0 + 105), *dead], T0 + 105).running == Stale(105.0)
+    for now_s in range(int(T0) + 120, int(T0) + 690, 15):
+        seen = tick(projector, rank("0", now_s), now_s)
+        assert {seen.running, seen.waiting, seen.kv_usage} == {Missing(Reason.SOURCE_DOWN)}
+    assert tick(projector, vllm_pod(at_s=T0 + 690), T0 + 690).running == Known(78.0)
+
+
+def test_a_rank_that_stays_away_is_given_up() -> None:
+    """After ten minutes without it the pod is what it shows."""
+    projector = Projector(DecisionSettings())
+    tick(projector, vllm_pod(), T0)
+    assert tick(projector, rank("0", T0 + 600), T0 + 600).running == Missing(Reason.SOURCE_DOWN)
+    assert tick(projector, rank("0", T0 + 601), T0 + 601).running == Known(37.0)
+
+
+def test_a_rank_that_a_partial_answer_lacks_is_missed_at_once() -> None:
+    """The reason is the answer's; with a whole answer the sum is known again."""
+    projector = Projector(DecisionSettings())
+    tick(projector, vllm_pod(), T0)
+    cut = tick(projector, rank("0", T0 + 15), T0 + 15, Reason.PARTIAL_ANSWER)
+    assert cut.running == Missing(Reason.PARTIAL_ANSWER)
+    assert tick(projector, vllm_pod(at_s=T0 + 30), T0 + 30).running == Known(78.0)
+
+
+def test_a_pod_that_restarted_has_the_ranks_that_it_has_now() -> None:
+    """None of its parts is what it was: nothing of it is missed, also where it now has fewer."""
+    projector = Projector(DecisionSettings())
+    tick(projector, vllm_pod(), T0)
+    fresh = rank("0", T0 + 15, model_name="another")
+    assert tick(projector, fresh, T0 + 15).running == Known(37.0)
+
+
+def test_a_rank_that_comes_back_as_another_takes_the_place_of_the_lost_one() -> None:
+    """A Ray replica starts again under a new identity; the pod is whole again then."""
+    projector = Projector(DecisionSettings())
+    tick(projector, vllm_pod(), T0)
+    assert tick(projector, rank("0", T0 + 120), T0 + 120).running == Missing(Reason.SOURCE_DOWN)
+    whole = [*rank("0", T0 + 135), *rank("1", T0 + 135, engine="2")]
+    assert tick(projector, whole, T0 + 135).running == Known(78.0)
+    assert tick(projector, rank("0", T0 + 150), T0 + 150).running == Missing(Reason.SOURCE_DOWN)
+
+
 def test_a_sample_from_the_future_is_not_fresh_for_ever() -> None:
     """A clock that is a little ahead is forgiven; one that is far ahead would hide a silence."""
     assert readings(vllm_pod(at_s=T0 + 5)).running == Known(78.0, 0.0)
@@ -326,13 +385,14 @@ def test_memory_follows_the_fleet() -> None:
     """Counters of pods that are gone are forgotten."""
     projector = Projector(DecisionSettings())
     for generation in range(20):
-        pod, now_s = ("demo", f"chat-{generation}"), T0 + 600 * generation
+        pod, now_s = ("demo", f"chat-{generation}"), T0 + 900 * generation
         projector.begin(now_s)
         projector.replicas(VLLM, {pod}, Answer(tuple(vllm_pod(pod[1], at_s=now_s))), now_s)
         if generation == 0:
             of_one_pod = len(projector._counters)
     assert len(projector._counters) == of_one_pod
     assert len(projector._motion) == 1
+    assert len(projector._parts) == sum(signal.kind is Kind.GAUGE for signal in VLLM.signals)
 
 
 def test_an_engine_without_preset_is_silent() -> None:
