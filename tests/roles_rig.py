@@ -16,6 +16,7 @@ from grpc import aio
 
 from external_scaler_proto import externalscaler_pb2 as pb
 from external_scaler_proto.externalscaler_pb2_grpc import ExternalScalerStub
+from scaler.report.announcement import Announcement
 
 PATIENCE_S = 30.0
 REFERENCE = pb.ScaledObjectRef(namespace="demo", name="chat", scalerMetadata={"engine": "vllm"})
@@ -79,7 +80,9 @@ class Rig:
             )  # fmt: skip
         self.processes.append(process)
         await until(announced.exists, f"headway {arguments[0]} to listen")
-        return process, json.loads(announced.read_text())["addresses"]
+        said = Announcement.model_validate_json(announced.read_text())
+        assert said.role == arguments[0]
+        return process, said.addresses
 
 
 def _wall_s() -> float:

@@ -110,3 +110,10 @@ class PlanDocument(Part):
     tenants: list[dict[str, object]]
     intents: list[dict[str, object]]
     continue_: Annotated[str | None, Field(alias="continue")]
+
+
+class ExplainDocument(Part):
+    """What `headway explain --json` writes: the entry of the workload that was asked about."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    workload: WorkloadEntry

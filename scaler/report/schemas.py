@@ -12,12 +12,15 @@ from pydantic import BaseModel
 
 from scaler.config.findings import CheckDocument
 from scaler.config.process import ProcessConfig
-from scaler.report.plan_document import PlanDocument
+from scaler.report.announcement import Announcement
+from scaler.report.plan_document import ExplainDocument, PlanDocument
 from scaler.report.run_record import DemoResult
 
 SCHEMAS: Mapping[str, type[BaseModel]] = {
     "config": ProcessConfig,  # the file of headway serve, controller and scaler
     "plan": PlanDocument,  # what /plan answers
+    "explain": ExplainDocument,  # headway explain --json
+    "announcement": Announcement,  # headway serve, controller and scaler --json
     "check": CheckDocument,  # headway check --json
     "demo": DemoResult,  # headway demo --json
 }

@@ -3,10 +3,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from scaler.config.models import DecisionSettings, RateLimit
 from scaler.config.process import ProcessConfig
+from scaler.report.announcement import Announcement
+from scaler.report.explain import read_plan
+from scaler.report.plan_document import ExplainDocument
+from scaler.report.plan_json import plan_document
 from scaler.report.schemas import SCHEMAS, schema_text, write_schemas
+from tests.plan_builders import AT_S, plan, recommendation, unknown
 
 FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
 
@@ -24,6 +30,28 @@ def test_a_schema_is_json_of_the_stated_draft(name: str) -> None:
     schema = json.loads(schema_text(name))
     assert schema["$schema"].endswith("2020-12/schema")
     assert schema["type"] == "object"
+
+
+def test_an_explanation_is_an_entry_of_the_plan() -> None:
+    """`headway explain --json` holds the entry as /plan has it, every key included."""
+    shown = plan_document(plan(recommendation(), unknown()), version=None, leader=True, now_s=AT_S)
+    for entry in read_plan(shown).workloads:
+        document = {"schema": 1, "workload": entry.model_dump(mode="json")}
+        assert ExplainDocument.model_validate(document).model_dump(mode="json") == document
+        assert document["workload"] in shown["workloads"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [({"role": "demo"}, "role"), ({"addresses": {"http": "127.0.0.1:0"}}, "addresses"), ({"pid": 1}, "pid")],
+)
+def test_an_announcement_has_ports_that_can_be_called(changes: dict[str, Any], problem: str) -> None:
+    """A role says which it is and the ports that were bound, and no more."""
+    document = {"schema": 1, "role": "scaler", "addresses": {"http": ":8082", "grpc": "[::1]:6000"}}
+    assert Announcement.model_validate(document).model_dump(mode="json") == document
+    with pytest.raises(ValidationError) as caught:
+        Announcement.model_validate(document | changes)
+    assert [error["loc"][0] for error in caught.value.errors()] == [problem]
 
 
 def test_every_setting_of_the_decision_can_be_configured() -> None:
