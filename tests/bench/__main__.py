@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +19,13 @@ import psutil  # type: ignore[import-untyped]  # it ships no types
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.beside import Extent, compare
+from tests.bench.beside import STREAMS, Extent, compare
 from tests.bench.children import MeasurementError
-from tests.bench.costs import decision_costs, plan_costs
+from tests.bench.costs import collection_costs, decision_costs, plan_costs
 from tests.bench.figures import Figure
 
-BENCHES: Final = ("decide", "plan", "beside")
+BENCHES: Final = ("collect", "decide", "plan", "beside")
+WIDTH: Final = 120
 QUICK: Final = {"workloads": 1000, "replicas": 4, "tick": 5.0, "rounds": 2, "seconds": 4.0, "slice": 0.5}
 FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "seconds": 20.0, "slice": 0.7}
 
@@ -31,7 +33,7 @@ FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benches that were asked for."""
     options = _options(arguments)
-    out = Console(stderr=options.json == "-")
+    out = _console(stderr=options.json == "-")
     try:
         with tempfile.TemporaryDirectory(prefix="headway-bench-") as folder:
             figures, details = _run(options, Path(folder), out)
@@ -47,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace, folder: Path, out: Console) -> tuple[list[Figure], dict[str, Any]]:
     figures: list[Figure] = []
     details: dict[str, Any] = {}
+    if "collect" in options.benches:
+        out.print("collecting...")
+        figures += collection_costs(options.workloads, options.ticks, folder)
     if "decide" in options.benches:
         out.print("deciding...")
         figures += decision_costs(options.workloads, options.ticks, folder)
@@ -91,16 +96,30 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, value in (QUICK if options.quick else FULL).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
-        elif not getattr(options, name) > 0:
-            parser.error(f"--{name} must be > 0, was {getattr(options, name)}")
+    _check(options, parser)
     options.benches = options.benches or list(BENCHES)
     return options
+
+
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    for name in ("ticks", *FULL):
+        least = STREAMS if name == "workloads" else 0  # each stream follows a workload of its own
+        value = getattr(options, name)
+        if not (least <= value < inf and value > 0):
+            allowed = f">= {least}" if least else "> 0"
+            parser.error(f"--{name} must be {allowed}, was {value}")
+
+
+def _console(*, stderr: bool) -> Console:
+    """Return a console; one that is no terminal is wide enough for every line of the report."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)
 
 
 def _print(figures: Sequence[Figure], out: Console) -> None:
     for group, members in groupby(figures, key=lambda figure: figure.group):
         table = Table.grid(padding=(0, 2))
-        for width in (46, 10, 20, 8, 6):
+        for width in (50, 14, 20, 8, 6):
             table.add_column(min_width=width, no_wrap=True)
         for figure in members:
             table.add_row(*_cells(figure))

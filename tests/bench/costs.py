@@ -5,9 +5,11 @@ from typing import Any, Final
 
 from tests.bench.arithmetic import Spread
 from tests.bench.children import Child, running
+from tests.bench.collect import SERIES
 from tests.bench.figures import Figure, Target
 
 # Headway's budgets at 10,000 workloads on 2 cores, every 15 s.
+COLLECT_US: Final = Target(at_most=40.0)  # 4 s for 100,000 replicas
 DECIDE_S: Final = Target(at_most=2.0)
 PUBLISH_S: Final = Target(at_most=0.5)
 BUDGETED_WORKLOADS: Final = 10_000
@@ -26,6 +28,18 @@ def decision_costs(workloads: int, ticks: int, folder: Path) -> list[Figure]:
             Figure.of(group, "CPU time per workload", "us", Spread.of([s / workloads * 1e6 for s in took_s])),
         ]
     return figures
+
+
+def collection_costs(workloads: int, ticks: int, folder: Path) -> list[Figure]:
+    """Return what it costs to read replicas' metrics. A tenth of the workloads: the cost is per replica."""
+    workloads, replicas = max(1, workloads // 10), 10
+    seen = _ask("collect", {"workloads": workloads, "replicas": replicas, "ticks": ticks}, folder)
+    per_replica_us = [s / (workloads * replicas) * 1e6 for s in seen["took_s"]]
+    group = f"collecting, {workloads} workloads x {replicas} replicas x {SERIES} series, {seen['size_mb']:.1f} MB"
+    return [
+        Figure.of(group, "CPU time per replica", "us", Spread.of(per_replica_us), COLLECT_US),
+        Figure.of(group, "CPU time per series", "us", Spread.of([us / SERIES for us in per_replica_us])),
+    ]
 
 
 def plan_costs(workloads: int, repeats: int, folder: Path) -> list[Figure]:

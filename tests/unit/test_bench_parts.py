@@ -99,7 +99,18 @@ def test_a_figure_that_cannot_be_measured_is_exit_status_1(
     assert not result.exists()
 
 
-@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--only", "everything"], ["--seconds", "soon"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--rounds", "0"],
+        ["--ticks", "-1"],
+        ["--workloads", "15"],
+        ["--tick", "nan"],
+        ["--slice", "inf"],
+        ["--only", "everything"],
+        ["--seconds", "soon"],
+    ],
+)
 def test_bad_usage_is_exit_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be done is refused before anything is measured."""
     with pytest.raises(SystemExit) as exit_:
