@@ -22,15 +22,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
-        return run(options)
+        _check_writable(options.json)
+        return _flushed(run(options))
     except BadInputError as error:
-        print(f"headway {options.command}: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return _refuse(options.command, error)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return OK
+    except OSError as error:  # a full disk, a device that refuses
+        _drop_output()
+        return _refuse(options.command, error)
+
+
+def _flushed(status: int) -> int:
+    """Return the status once stdout is written: what cannot be is told now, and not by Python as it ends."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return status
+
+
+def _refuse(command: str, why: object) -> int:
+    print(f"headway {command}: {why}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _drop_output() -> None:
+    """Let what is still buffered for stdout go nowhere: Python would try again, and complain, as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class BadInputError(Exception):
@@ -201,7 +221,35 @@ def _write_json(target: str | None, document: dict[str, Any]) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    path = Path(target)
+    try:
+        _write(Path(target), text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise BadInputError(f"--json {target} cannot be written: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_text(text, encoding="utf-8")  # a pipe, a device or a link: a rename would take its place
+        return
     draft = path.with_name(f".{path.name}.draft")  # a reader that waits for the file finds it whole
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _check_writable(target: str | None) -> None:
+    """Raise BadInputError for a `--json` file that cannot be made, before a command does its work."""
+    if target is None or target == "-":
+        return
+    path = Path(target)
+    if path.is_dir():
+        raise BadInputError(f"--json must be a file, was the folder {target}")
+    if not path.parent.is_dir():
+        raise BadInputError(f"--json must be in a folder that exists, was {target}")
+    existing = path if path.exists() and not path.is_file() else path.parent  # a file is replaced
+    if not os.access(existing, os.W_OK):
+        raise BadInputError(f"--json must be writable, was {target}")

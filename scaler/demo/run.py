@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -74,6 +75,8 @@ class DemoOptions:
             raise DemoError(f"--report must be in a folder that exists, was {self.report}")
         if self.report.is_dir():
             raise DemoError(f"--report must be a file, was the folder {self.report}")
+        if not os.access(self.report if self.report.exists() else self.report.parent, os.W_OK):
+            raise DemoError(f"--report must be writable, was {self.report}")
         self._check_addresses()
 
     def _check_addresses(self) -> None:
@@ -149,7 +152,10 @@ async def _run(options: DemoOptions, stop: asyncio.Event) -> DemoResult:
         except Exception:  # the command's edge: the log goes with the folder
             _show_log(folder / "headway.log")
             raise
-    await asyncio.to_thread(_write_report, record, options.report)
+    try:
+        await asyncio.to_thread(_write_report, record, options.report)
+    except OSError as error:
+        raise DemoError(f"--report {options.report} cannot be written: {error.strerror}") from error
     console.print(_summary(record, options.report), markup=False, highlight=False)
     return record.result
 
