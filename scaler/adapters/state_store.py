@@ -90,7 +90,7 @@ class FileStateStore:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, _encode(state))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a number that JSON does not have must not end the control loop
             raise StoreError(f"checkpoint {self._path} cannot be written: {error}") from error
 
     def _set_aside(self) -> str:

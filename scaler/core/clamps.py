@@ -8,15 +8,19 @@ import math
 from scaler.config.models import DecisionSettings, RateLimit
 
 History = tuple[tuple[float, int], ...]
+_BUCKETS = 60
 
 
 def remembered(wishes: History, wish: int, hold_s: float, now_s: float) -> History:
     """Add a wish to the falling queue of recent ones, so that the maximum of the hold window is its first entry.
 
-    An entry stays while it is the largest of what followed it and younger than `hold_s`; so the queue holds at most
-    as many entries as the window has ticks, and usually one.
+    An entry stays while it is the largest of what followed it and younger than `hold_s`. Wishes that fall within a
+    sixtieth of the window are one, the largest, so that the queue has at most 61 entries however often is decided.
     """
     kept = [(at, n) for at, n in wishes if now_s - at < hold_s and n > wish]
+    bucket_s = hold_s / _BUCKETS
+    if kept and bucket_s > 0 and kept[-1][0] // bucket_s == now_s // bucket_s:
+        return (*kept[:-1], (now_s, kept[-1][1]))
     return (*kept, (now_s, wish))
 
 

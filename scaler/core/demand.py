@@ -7,7 +7,10 @@ from scaler.core.observation import QueueReading
 from scaler.core.pool import Pool, Pooled
 from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
 
-History = tuple[tuple[float, float], ...]
+# (Unix seconds, running + waiting, replicas that said so), oldest first.
+History = tuple[tuple[float, float, int], ...]
+# The share of the replicas that may come or go between two looks without making their difference another one's.
+_SAME_MEMBERS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,11 @@ def demand_of_pool(
     per_request = units_per_request(pool, settings.unit)
     share, at_target = decision.silent_hold_share, _at_target_rps(settings, decision, per_request)
     rejections = pool.rejections_rps
-    up = _balance(pool.completions_rps.up(), growth, _optional(rejections, rejections.up()), whole=False)
+    up = _at_least(pool.completions_rps.up(), growth.up, _optional(rejections, rejections.up()))
     down = _balance(
         pool.completions_rps.down(at_target, hold_share=share),
-        growth,
+        growth.down,
         _optional(rejections, rejections.down(0.0, hold_share=share)),
-        whole=True,
     )
     return Demand(_times(up, per_request), _times(down, per_request), in_system)
 
@@ -89,37 +91,60 @@ def _extended(history: History, pool: Pool, decision: DecisionSettings, now_s: f
     """
     running = pool.running.down(0.0, hold_share=decision.silent_hold_share)
     waiting = pool.waiting.down(0.0, hold_share=decision.silent_hold_share)
-    kept = [(at, total) for at, total in history if at < now_s]  # a clock that was set back leaves nothing to compare
+    kept = [entry for entry in history if entry[0] < now_s]  # a clock that was set back leaves nothing to compare
     if isinstance(running, Known) and isinstance(waiting, Known):
-        kept.append((now_s, running.value + waiting.value))
+        kept.append((now_s, running.value + waiting.value, pool.running.known))
     while len(kept) > 1 and kept[1][0] <= now_s - decision.rate_window_s:  # keep one that is at least a window old
         del kept[0]
     return tuple(kept)
 
 
-def _growth_rps(history: History, window_s: float, now_s: float) -> Reading:
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    up: Reading
+    down: Reading
+
+
+def _growth_rps(history: History, window_s: float, now_s: float) -> _Growth:
     """Return the growth per second of what is in the system, over the rate window or as much of it as is known.
 
-    Less than a quarter of the window is too little: one batch of arrivals would look like a flood.
+    Less than a quarter of the window is too little: one batch of arrivals would look like a flood. When replicas came
+    or went in between, what they brought or took is no growth: nothing is known for scaling up, and the larger of the
+    two readings of it counts for scaling down.
     """
+    unknown = Missing(Reason.TOO_FEW_SAMPLES)
     if len(history) < 2 or history[-1][0] != now_s:
-        return Missing(Reason.TOO_FEW_SAMPLES)
-    (start, before), (end, after) = history[0], history[-1]
+        return _Growth(unknown, unknown)
+    (start, before, old), (end, after, new) = history[0], history[-1]
     if not window_s / 4 <= end - start <= 2 * window_s:
-        return Missing(Reason.TOO_FEW_SAMPLES)
-    return Known((after - before) / (end - start))
+        return _Growth(unknown, unknown)
+    total = after - before
+    if abs(new - old) <= _SAME_MEMBERS * max(new, old):
+        same = Known(total / (end - start))
+        return _Growth(same, same)
+    of_the_same = (after / new - before / old) * min(new, old) if new and old else total
+    return _Growth(unknown, Known(max(total, of_the_same) / (end - start)))
 
 
-def _balance(completions: Reading, growth: Reading, rejections: Reading, *, whole: bool) -> Reading:
-    """Sum arrivals. `whole` asks for every part; else what completes is a lower bound while the growth is unknown."""
+def _balance(completions: Reading, growth: Reading, rejections: Reading) -> Reading:
+    """Sum arrivals; every part must be known."""
     if not isinstance(completions, Known):
         return completions
+    if not isinstance(growth, Known):
+        return growth
     if not isinstance(rejections, Known):
         return rejections
-    if not isinstance(growth, Known):
-        return growth if whole else completions
     arrivals = completions.value + growth.value + rejections.value
     return Missing(Reason.NEGATIVE) if arrivals < 0 else Known(arrivals, completions.age_s)
+
+
+def _at_least(completions: Reading, growth: Reading, rejections: Reading) -> Reading:
+    """Sum arrivals as far as they are known: what completes is a lower bound."""
+    return _balance(
+        completions,
+        growth if isinstance(growth, Known) else Known(0.0),
+        rejections if isinstance(rejections, Known) else Known(0.0),
+    )
 
 
 def _optional(signal: Pooled, reading: Reading) -> Reading:
@@ -130,4 +155,6 @@ def _optional(signal: Pooled, reading: Reading) -> Reading:
 def _times(reading: Reading, factor: Reading) -> Reading:
     if not isinstance(reading, Known):
         return reading
+    if reading.value == 0:
+        return reading  # nothing is nothing, in every unit
     return Known(reading.value * factor.value, reading.age_s) if isinstance(factor, Known) else factor

@@ -10,6 +10,7 @@ from scaler.core.values import Missing, Reason, WorkloadId
 from scaler.core.workload import Terms, decide
 
 _NOT_OBSERVED = WorkloadObservation(counts=Missing(Reason.NOT_OBSERVED))
+_UNDECIDABLE = WorkloadObservation(counts=Missing(Reason.UNDECIDABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +33,9 @@ def step(state: EngineState, observation: Observation, policy: Policy, now_s: fl
         key = WorkloadId(settings.namespace, settings.name)
         seen = observation.workloads.get(key, _NOT_OBSERVED)
         terms = Terms(settings, policy.decision, now_s)
-        states[key], recommendations[key] = decide(state.workloads.get(key), seen, terms)
+        before = state.workloads.get(key)
+        try:
+            states[key], recommendations[key] = decide(before, seen, terms)
+        except ArithmeticError:  # absurd numbers of one workload; the others must not wait for their repair
+            states[key], recommendations[key] = decide(before, _UNDECIDABLE, terms)
     return StepResult(EngineState(states), Plan(now_s, recommendations))

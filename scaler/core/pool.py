@@ -30,21 +30,22 @@ class Standing(StrEnum):
 class Pooled:
     """One signal over the ready replicas: what the believed ones report, and how many do not.
 
-    `total` sums the known values, `claimed` those of disputed replicas, which may only scale up. `reason` is why the
-    first of the unknown ones is unknown.
+    `total` sums the known values, `claimed` those of disputed replicas, which may only scale up; the claimants are
+    among the unknown. `reason` is why one of the unknown ones is unknown.
     """
 
     total: float
     claimed: float
     known: int
+    claimants: int
     unknown: int
     reason: Reason
     age_s: float
 
     @property
     def absent(self) -> bool:
-        """No replica's value is known."""
-        return self.known == 0 and self.claimed == 0
+        """No replica says anything."""
+        return self.known + self.claimants == 0
 
     @property
     def gap(self) -> bool:
@@ -54,6 +55,12 @@ class Pooled:
     def up(self) -> Reading:
         """Return the sum with unknown replicas at zero."""
         return Missing(self.reason) if self.absent else Known(self.total + self.claimed, self.age_s)
+
+    def mean(self) -> Reading:
+        """Return the mean over the replicas that say something."""
+        if self.absent:
+            return Missing(self.reason)
+        return Known((self.total + self.claimed) / (self.known + self.claimants), self.age_s)
 
     def down(self, at_target: float, *, hold_share: float) -> Reading:
         """Return the sum with unknown replicas at `at_target` each, or at the mean of the known ones if that is more.
@@ -156,7 +163,7 @@ _readings_of = attrgetter(*SIGNALS)
 def _pool_signal(readings: Sequence[Reading], standings: Sequence[Standing]) -> Pooled:
     """Pool one signal. Runs ten times per replica and tick, so it keeps to plain loops and types."""
     total = claimed = age = 0.0
-    known = 0
+    known = claimants = 0
     reasons: set[Reason] = set()
     for reading, standing in zip(readings, standings, strict=True):
         if type(reading) is not Known:
@@ -166,8 +173,10 @@ def _pool_signal(readings: Sequence[Reading], standings: Sequence[Standing]) -> 
             age = reading.age_s if reading.age_s > age else age  # noqa: FURB136  # max() costs as much as the rest
         else:
             reasons.add(_STANDING_REASONS.get(standing, Reason.SILENT))
-            claimed += reading.value if standing is Standing.DISPUTED else 0.0
-    return Pooled(total, claimed, known, len(readings) - known, _worst(reasons), age)
+            if standing is Standing.DISPUTED:
+                claimed, claimants = claimed + reading.value, claimants + 1
+                age = reading.age_s if reading.age_s > age else age  # noqa: FURB136  # as above
+    return Pooled(total, claimed, known, claimants, len(readings) - known, _worst(reasons), age)
 
 
 def _reason(reading: Reading) -> Reason:

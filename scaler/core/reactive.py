@@ -50,10 +50,10 @@ def needs_of(load: Load, settings: WorkloadSettings, decision: DecisionSettings)
     """Return what the load needs. Monotone in work in flight, waiting, KV usage and demand."""
     saturation, demand = load.saturation, load.demand
     up = {
-        _level_name(saturation): _level(saturation.level, load.counts.ready, decision),
+        _level_name(saturation): _level(saturation.level, load, decision),
         "demand": _for_demand(demand.up, settings, decision),
         "backlog": _backlog(load, _waiting(load, for_down=False, decision=decision), demand.up, settings, decision),
-        "work_in_queue": _wake(load),
+        "work_in_queue": 0 if load.queue is None else work_in(load.queue),
     }
     known = {name: need for name, need in up.items() if isinstance(need, int)}
     return Needs(known, _down(load, settings, decision))
@@ -66,17 +66,33 @@ def _down(load: Load, settings: WorkloadSettings, decision: DecisionSettings) ->
     waiting = _waiting(load, for_down=True, decision=decision)
     if not isinstance(waiting, Known):
         return Missing(_reason_of(waiting))
+    if load.queue is None and load.pool.ready != load.counts.ready:
+        return Missing(Reason.SILENT)  # some ready replicas are not even listed: nothing is said of them
+    level = _level(load.saturation.level_down, load, decision)
+    demand = _for_demand(load.demand.down, settings, decision)
     needs = [
-        _level(load.saturation.level_down, load.counts.ready, decision),
-        _for_demand(load.demand.down, settings, decision),
-        _backlog(load, waiting, load.demand.down, settings, decision),
-        _wake(load),
+        level,
+        demand,
+        _backlog(load, waiting, load.demand.down, settings, decision, for_down=True),
+        0 if load.queue is None else work_in(load.queue),
     ]
-    known = [need for need in needs if isinstance(need, int)]
     for need in needs:
         if isinstance(need, Missing) and need.reason not in BENIGN and not _idle_queue(load, need):
             return need
-    return max(known) if known else Missing(Reason.NOT_CONFIGURED)
+    slots = load.saturation.terms["slots"]
+    if not isinstance(slots, Known) and isinstance(demand, Missing) and not _known_idle(load):
+        # Neither slots nor capacity: an empty queue, or a cache that is not full, says nothing of how busy they are.
+        return Missing(Reason.NOT_CONFIGURED)
+    return max(need for need in needs if isinstance(need, int))
+
+
+def _known_idle(load: Load) -> bool:
+    """Return whether nothing waits, runs or comes: that needs no scale to be judged by."""
+    if load.queue is None:
+        believed = load.pool.running.unknown == 0
+        return believed and load.pool.running.total + load.pool.waiting.total == 0
+    signals = (load.queue.waiting, load.queue.unacked, load.queue.arrivals_rps)
+    return all(isinstance(signal, Known) and signal.value == 0 for signal in signals)
 
 
 def _idle_queue(load: Load, need: Missing) -> bool:
@@ -90,10 +106,12 @@ def _level_name(saturation: Saturation) -> str:
     return "level_kv_cache" if by_kv else "level_slots"
 
 
-def _level(level: Reading, ready: int, decision: DecisionSettings) -> int | Missing:
+def _level(level: Reading, load: Load, decision: DecisionSettings) -> int | Missing:
+    """Return the level's share of the replicas that it was measured on."""
     if not isinstance(level, Known):
         return Missing(_reason_of(level))
-    return _whole(ready * min(level.value, decision.level_step_max))
+    measured_on = load.pool.ready if load.queue is None else load.counts.ready
+    return _whole(measured_on * min(level.value, decision.level_step_max))
 
 
 def _for_demand(demand: Reading, settings: WorkloadSettings, decision: DecisionSettings) -> int | Missing:
@@ -107,15 +125,22 @@ def _for_demand(demand: Reading, settings: WorkloadSettings, decision: DecisionS
 
 
 def _backlog(
-    load: Load, waiting: Reading, demand: Reading, settings: WorkloadSettings, decision: DecisionSettings
+    load: Load,
+    waiting: Reading,
+    demand: Reading,
+    settings: WorkloadSettings,
+    decision: DecisionSettings,
+    *,
+    for_down: bool = False,
 ) -> int | Missing:
     """Return what serves the demand and drains, within the drain time, the backlog that pending replicas will not take.
 
-    Zero while replicas are blocked: capacity is what is short then, and asking for more of it gives none.
+    For scaling up it is zero while replicas are blocked: capacity is what is short then, and asking for more of it
+    gives none. For scaling down it counts in full: what was asked for is not given up because it does not come.
     """
     if not isinstance(waiting, Known):
         return Missing(_reason_of(waiting))
-    if waiting.value == 0 or load.counts.blocked:
+    if waiting.value == 0 or (load.counts.blocked and not for_down):
         return 0
     rate = _requests_per_replica_rps(load, settings)
     if not isinstance(rate, Known):
@@ -124,11 +149,13 @@ def _backlog(
     steady = float(load.counts.ready)
     if isinstance(demand, Known) and isinstance(per_request, Known) and per_request.value > 0:
         steady = demand.value / per_request.value / rate.value
-    taken = load.counts.pending * (settings.slots_per_replica or 0)
+    taken = 0 if for_down else load.counts.pending * (settings.slots_per_replica or 0)
     need = steady + max(0.0, waiting.value - taken) / load.drain_s / rate.value
     if settings.capacity_per_replica is None:
         # What a replica completes now is no capacity: a sick one that completes almost nothing would ask for thousands.
-        need = min(need, max(1, load.counts.ready) * decision.level_step_max)
+        # Rounded down, as `steady` is then what is there and not what is needed: else one waiting request would ask for
+        # one more replica, and for one more when that is there.
+        need = math.floor(min(need, max(1, load.counts.ready) * decision.level_step_max))
     return _whole(need)
 
 
@@ -155,15 +182,15 @@ def _waiting(load: Load, *, for_down: bool, decision: DecisionSettings) -> Readi
     return pooled.down(0.0, hold_share=decision.silent_hold_share) if for_down else pooled.up()
 
 
-def _wake(load: Load) -> int:
+def work_in(queue: QueueReading) -> int:
     """Return 1 while a queue holds or receives work: one replica is needed, however little the work is."""
-    if load.queue is None:
-        return 0
-    signals = (load.queue.waiting, load.queue.unacked, load.queue.arrivals_rps)
+    signals = (queue.waiting, queue.unacked, queue.arrivals_rps)
     return int(any(isinstance(s, Known) and s.value > 0 for s in signals))
 
 
 def _whole(need: float) -> int:
+    if math.isnan(need):
+        raise OverflowError("a need must be a number, was NaN")
     return max(0, math.ceil(min(need, _MOST) - _ROUNDING))
 
 

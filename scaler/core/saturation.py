@@ -39,7 +39,7 @@ def saturation_of(
     waiting = queue.waiting if queue else pool.waiting.up()
     completions = queue.completions_rps if queue else pool.completions_rps.up()
     little = littles_law_wait_s(waiting, completions)
-    measured = _mean(pool.queue_time_s.up(), pool.queue_time_s.known)
+    measured = pool.queue_time_s.mean()
     queue_time = _scaled(little if isinstance(little, Known) else measured, settings.slo_s)
     value = _highest(("slots", slots.up), ("kv_cache", kv.up), ("queue_time", queue_time))
     level = _highest(("slots", slots.up), ("kv_cache", kv.up))
@@ -56,7 +56,7 @@ def saturation_of(
             "queue_time": queue_time,
             "queue_time_measured": _scaled(measured, settings.slo_s),
             "kv_cache_p90": pool.kv_p90,
-            "gpu_activity": _mean(pool.gpu_activity.up(), pool.gpu_activity.known),
+            "gpu_activity": pool.gpu_activity.mean(),
         },
     )
 
@@ -125,10 +125,6 @@ def _scaled(reading: Reading, divisor: float) -> Reading:
     if not isinstance(reading, Known) or divisor <= 0:
         return reading if not isinstance(reading, Known) else Missing(Reason.NO_REPLICAS)
     return Known(reading.value / divisor, reading.age_s)
-
-
-def _mean(total: Reading, count: int) -> Reading:
-    return _scaled(total, count)
 
 
 def _at_most_one(reading: Reading) -> Reading:

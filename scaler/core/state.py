@@ -21,7 +21,7 @@ class WorkloadState:
     target: int | None = None  # the last target; None until the scale target was seen
     wishes: tuple[tuple[float, int], ...] = ()  # recent wishes, falling: the maximum of a window is its first
     targets: tuple[tuple[float, int], ...] = ()  # recent targets at their changes, for rate limits
-    in_system: tuple[tuple[float, float], ...] = ()  # running + waiting over the rate window, for demand
+    in_system: tuple[tuple[float, float, int], ...] = ()  # running + waiting, and of how many replicas, for demand
     last_evidence_s: float | None = None  # when load was last known
     changed: Change | None = None  # the last change of the target, so that a person can be told of it later
 
@@ -73,7 +73,7 @@ def _workload_state(document: dict[str, Any]) -> WorkloadState:
     if unknown := set(document) - known:
         raise ValueError(f"checkpoint has unknown fields {sorted(unknown)}")
     histories = {
-        name: tuple((float(at), value) for at, value in document.get(name, ()))
+        name: tuple((float(at), *rest) for at, *rest in document.get(name, ()))
         for name in ("wishes", "targets", "in_system")
     }
     changed = document.get("changed")

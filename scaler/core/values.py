@@ -32,6 +32,7 @@ class Reason(StrEnum):
     DISPUTED = "disputed"  # says idle while its GPU is busy or out of sight
     VIEW_UNAVAILABLE = "view_unavailable"  # the cluster view has no answer about this workload
     OBSERVE_MODE = "observe_mode"  # Headway recommends and exports only
+    UNDECIDABLE = "undecidable"  # its numbers overflow: no arithmetic can be done on them
     NOT_OBSERVED = "not_observed"  # the workload was not in this observation at all
 
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field, replace
 
 from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
+from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
 from scaler.core.pool import Standing, pool_replicas
-from scaler.core.reactive import Load, Needs, needs_of
+from scaler.core.reactive import Load, Needs, needs_of, work_in
 from scaler.core.saturation import saturation_of
 from scaler.core.state import WorkloadState
 from scaler.core.values import BENIGN, Known, Missing, Reading, Reason, WorkloadId, describe
@@ -73,9 +74,17 @@ def decide(
     What is unknown never lowers the target. `state` is None the first time that this engine sees the workload.
     """
     state = state or WorkloadState(first_seen_s=terms.now_s)
+    if _interrupted(state, terms):
+        state = replace(state, first_seen_s=terms.now_s)  # nobody looked: the windows must fill again
     if isinstance(seen.counts, Missing):
         return _without_view(state, seen, seen.counts, terms)
     return _with_view(state, seen, seen.counts, terms)
+
+
+def _interrupted(state: WorkloadState, terms: Terms) -> bool:
+    """Return whether no tick was decided within the hold window: a pause, failed ticks, a clock that was set."""
+    longest = max(terms.decision.hold_s, terms.decision.stale_after_s)
+    return bool(state.wishes) and not 0 <= terms.now_s - state.wishes[-1][0] <= longest
 
 
 def bounds_of(settings: WorkloadSettings, *, works_at_zero: bool) -> tuple[int, int]:
@@ -125,14 +134,18 @@ def _without_view(
 ) -> tuple[WorkloadState, Recommendation]:
     """Keep what was decided last, else what was published; with neither, say that nothing is known."""
     target = seen.published_target if state.target is None else state.target
-    trail = Trail(0 if target is None else target)
-    trail.apply("hold", trail.target, absent.reason.value, always=True)
+    lower, upper = bounds_of(terms.settings, works_at_zero=seen.queue is not None)
     if target is None:
-        return state, _recommendation(state, seen, absent, trail, terms, _unseen(absent, absent, 0))
-    upper = terms.settings.max_replicas
+        return state, _recommendation(state, seen, absent, None, terms, _unseen(absent, absent, lower))
+    trail = Trail(target)
+    trail.apply("hold", target, absent.reason.value, always=True)
+    if seen.queue is not None:
+        # Work that is known to wait wakes a workload at zero: its replicas are not needed to see that.
+        trail.apply("reactive", max(target, work_in(seen.queue)), "work_in_queue")
     trail.apply("bounds", min(trail.target, upper), f"at most {upper}")  # a cap holds, whatever is not seen
-    next_state = replace(state, target=trail.target, changed=_changed(trail, state, terms.now_s))
-    facts = _unseen(absent, trail.target, trail.target)
+    wishes = clamps.remembered(state.wishes, trail.target, terms.decision.hold_s, terms.now_s)
+    next_state = replace(state, target=trail.target, wishes=wishes, changed=_changed(trail, state, terms.now_s))
+    facts = _unseen(absent, trail.target, min(lower, trail.target))
     return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
 
 
@@ -143,7 +156,7 @@ def _unseen(absent: Missing, uncapped: int | Missing, lower: int) -> Facts:
 
 def _load_of(
     state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
-) -> tuple[Load, tuple[tuple[float, float], ...]]:
+) -> tuple[Load, InSystem]:
     settings, decision = terms.settings, terms.decision
     pool = pool_replicas(seen, decision)
     if seen.queue:
@@ -187,7 +200,7 @@ def _hold(down: int, load: Load, *, rollout: bool) -> str | None:
     """Return why nothing may fall although every number is known, or None."""
     if rollout:
         return "rollout"
-    if load.counts.pending and down >= load.counts.ready:
+    if load.counts.pending and down >= max(load.counts.ready, 1):
         return "pending_is_no_supply"
     return None
 
@@ -221,7 +234,12 @@ def _newest(now: float | None, before: float | None) -> float | None:
 
 
 def _recommendation(
-    state: WorkloadState, seen: WorkloadObservation, target: int | Missing, trail: Trail, terms: Terms, facts: Facts
+    state: WorkloadState,
+    seen: WorkloadObservation,
+    target: int | Missing,
+    trail: Trail | None,
+    terms: Terms,
+    facts: Facts,
 ) -> Recommendation:
     settings, decision = terms.settings, terms.decision
     since = state.first_seen_s if state.last_evidence_s is None else state.last_evidence_s
@@ -243,9 +261,9 @@ def _recommendation(
         missing=facts.missing,
         notes=facts.notes,
         forecast=seen.forecast,
-        reason=trail.reason(),
+        reason=trail.reason() if trail else "nothing_known",
         changed=state.changed,
-        trail=tuple(trail.steps),
+        trail=tuple(trail.steps) if trail else (),
     )
 
 

@@ -52,6 +52,7 @@ class Controller:
         self._version: PlanVersion | None = None
         self._answers: dict[WorkloadId, Answer] | None = None  # as published by this controller
         self._beat_due_s = 0.0
+        self._led = False
         self.last: TickReport | None = None
 
     @property
@@ -63,7 +64,7 @@ class Controller:
         """Run one tick and return its report. StoreError while what was published before cannot be read."""
         clock = self._ports.clock
         began_s = clock.monotonic_s()
-        state = self._state if self._state is not None else await self._load()
+        state = await self._state_to_start_from()
         now_s = clock.now_s()
         observation = self._with_baseline(await self._ports.observer.observe(self.policy.workloads, now_s))
         # In a thread, so that probes and `/plan` are answered while ten thousand workloads are decided about.
@@ -87,14 +88,31 @@ class Controller:
         if self._state is not None:
             self._ports.states.save(self._state)
 
-    async def _load(self) -> EngineState:
-        """Start: from the checkpoint or empty, with the published plan as what is in force."""
+    async def _state_to_start_from(self) -> EngineState:
+        """Return the state of the last tick; at a start, and on beginning to lead, a state to start with.
+
+        Whoever led before may have published other targets than ours: they are what is in force.
+        """
+        leading = self._ports.leadership.leading
+        begins_to_lead, self._led = leading and not self._led, leading
+        if self._state is not None and not begins_to_lead:
+            return self._state
+        try:
+            state = self._ports.states.load() if self._state is None else self._state
+            await self._read_published()
+        except StoreError:
+            self._led = False  # and so begin anew at the next tick
+            raise
+        return resumed(state, self._ports.clock.now_s())
+
+    async def _read_published(self) -> None:
+        """Take the published plan as what is in force, and its version as the one to be newer than."""
         stored = await self._ports.plans.load()
+        self._answers = None
         if stored is not None:
             self._version = stored.plan.version
             answers = stored.plan.answers.items()
             self._baseline = {key: answer.replicas for key, answer in answers if answer.replicas is not None}
-        return resumed(self._ports.states.load(), self._ports.clock.now_s())
 
     def _with_baseline(self, observation: Observation) -> Observation:
         """Add what was published before this start to each workload that has no target of its own yet."""
@@ -108,12 +126,14 @@ class Controller:
         return Observation(workloads)
 
     async def _publish(self, plan: Plan, problems: list[str]) -> bool:
-        """Write the plan if its answers changed, else a heartbeat that is due. Return whether the plan was written."""
+        """Write the plan if its answers changed, else a heartbeat that is due; return whether the plan was written."""
         leadership = self._ports.leadership
         if not leadership.leading:
             return False
         answers = answers_of(plan)
         stopped = stopped_evidence(plan, self.policy.decision.stale_after_s)
+        if plan.at_s < self._beat_due_s - self._heartbeat_s:
+            self._answers = None  # the clock was set back: no later heartbeat would count until it has caught up
         try:
             if answers != self._answers:
                 await self._write(plan, answers, stopped)
@@ -122,19 +142,26 @@ class Controller:
                 await self._ports.plans.beat(Heartbeat(self._version, plan.at_s, stopped))
                 self._beat_due_s = plan.at_s + self._heartbeat_s
         except StoreError as error:
+            self._answers = None  # whatever the store still holds, the whole plan is written as soon as it takes it
             problems.append(f"plan_store: {error}")
         return False
 
     async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:
-        version = _next_version(self._version, self._ports.leadership.epoch)
+        version = _next_version(self._version, self._ports.leadership.epoch, plan.at_s)
         beat = Heartbeat(version, plan.at_s, stopped)
         await self._ports.plans.publish(PublishedPlan(version, answers), beat)
         self._version, self._answers = version, answers
         self._beat_due_s = plan.at_s + self._heartbeat_s
 
 
-def _next_version(current: PlanVersion | None, epoch: int) -> PlanVersion:
-    """Return a version above the current one: scalers accept no older plan."""
-    if current is None or current.epoch < epoch:
+def _next_version(current: PlanVersion | None, epoch: int, now_s: float) -> PlanVersion:
+    """Return a version above the current one: scalers accept no older plan.
+
+    Where there is no current one, the store may have been lost while scalers live on. Sequences then start from the
+    time, which is above what any store counted up to with a plan every few seconds.
+    """
+    if current is None:
+        return PlanVersion(epoch, int(now_s))
+    if current.epoch < epoch:
         return PlanVersion(epoch, 1)
     return PlanVersion(current.epoch, current.sequence + 1)

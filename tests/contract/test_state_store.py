@@ -26,7 +26,7 @@ _STATES = st.builds(
     target=st.none() | _COUNTS,
     wishes=st.lists(st.tuples(_TIMES, _COUNTS), max_size=4).map(tuple),
     targets=st.lists(st.tuples(_TIMES, _COUNTS), max_size=4).map(tuple),
-    in_system=st.lists(st.tuples(_TIMES, st.floats(0, 1e6)), max_size=4).map(tuple),
+    in_system=st.lists(st.tuples(_TIMES, st.floats(0, 1e6), st.integers(0, 1000)), max_size=4).map(tuple),
     last_evidence_s=st.none() | _TIMES,
 )
 _NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True)
@@ -154,7 +154,7 @@ def test_the_largest_state_fits_its_budget(tmp_path: Path) -> None:
         target=10_000,
         wishes=tuple((at, 10_000 - i) for i, at in enumerate(window)),  # strictly falling: nothing can be dropped
         targets=tuple((at, 10_000 - i) for i, at in enumerate(window[-6:])),
-        in_system=tuple((at, 123_456.789) for at in window[-6:]),
+        in_system=tuple((at, 123_456.789, 1000) for at in window[-6:]),
         last_evidence_s=now_s,
     )
     path = tmp_path / "checkpoint.json"

@@ -26,6 +26,15 @@ def test_wishes_are_kept_only_while_they_can_still_be_the_maximum() -> None:
     assert remembered(wishes, 8, 300, 45) == ((45, 8),)
 
 
+def test_the_memory_of_wishes_is_bounded_however_often_is_decided() -> None:
+    """A wish that falls every second for two hours is at most 61 entries, and none falls out early."""
+    wishes: tuple[tuple[float, int], ...] = ()
+    for second in range(7200):
+        wishes = remembered(wishes, 7200 - second, 3600, second)
+        assert len(wishes) <= 61
+        assert stabilised(wishes) >= 7200 - max(0, second - 3599)
+
+
 @pytest.mark.parametrize(("target", "result"), [(0, 2), (5, 5), (11, 9)])
 def test_bounds(target: int, result: int) -> None:
     """Within lower and upper."""

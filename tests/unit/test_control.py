@@ -117,7 +117,7 @@ async def test_a_plan_is_written_when_answers_change_and_beaten_when_they_do_not
     report = await controller.tick()
     assert report.published
     assert rig.plans.plans == 2
-    assert (await rig.stored()).plan.version == PlanVersion(0, 2)
+    assert (await rig.stored()).plan.version == PlanVersion(0, int(T0) + 1)
 
 
 async def test_stopped_evidence_is_named_in_the_heartbeat() -> None:
@@ -207,6 +207,74 @@ async def test_a_new_epoch_starts_its_own_sequence() -> None:
     rig.leadership = SoleLeadership(epoch=3)
     await rig.controller().tick()
     assert (await rig.stored()).plan.version == PlanVersion(3, 1)
+
+
+@dataclass
+class HandLeadership:
+    """Leadership that the test gives and takes."""
+
+    epoch: int = 1
+    leading: bool = True
+
+
+async def test_who_leads_again_starts_from_what_was_published_meanwhile() -> None:
+    """The other controller published 9 in its epoch; ours, which would have 4, holds the 9 and is newer."""
+    leadership = HandLeadership()
+    rig = Rig()
+    controller = Controller(
+        Ports(rig.observer, rig.plans, rig.states, leadership, rig.clock), Policy(workloads=(workload(),))
+    )
+    assert (await controller.tick()).plan.recommendations[CHAT].target == 4
+    leadership.leading = False
+    rig.clock.at_s += 600
+    await controller.tick()
+    theirs = PlanVersion(2, 7)
+    answer = Answer(replicas=9, reason="", active=True, present=True)
+    await rig.plans.publish(PublishedPlan(theirs, {CHAT: answer}), Heartbeat(theirs, rig.clock.at_s, {}))
+
+    leadership.epoch, leadership.leading = 3, True
+    rig.clock.at_s += 15
+    assert (await controller.tick()).plan.recommendations[CHAT].target == 9
+    assert (await rig.stored()).plan.version == PlanVersion(3, 1)
+
+
+async def test_a_plan_store_that_was_lost_is_filled_with_a_newer_plan() -> None:
+    """Scalers that live on hold a plan of the lost store, and take nothing older."""
+    rig = Rig()
+    controller = rig.controller()
+    for sees in (CALM, BUSY, CALM):
+        rig.observer.sees = sees
+        await controller.tick()
+        rig.clock.at_s += 400
+    lost = (await rig.stored()).plan.version
+    rig.plans = BreakableStore()
+    await rig.controller().tick()
+    assert (await rig.stored()).plan.version > lost
+
+
+async def test_a_plan_file_that_vanished_is_written_again() -> None:
+    """The heartbeat finds nothing to vouch for; the next tick writes the whole plan."""
+
+    class Forgetful(BreakableStore):
+        async def beat(self, heartbeat: Heartbeat) -> None:
+            raise StoreError("a heartbeat needs a plan, and none is stored")
+
+    rig = Rig(plans=Forgetful())
+    controller = rig.controller()
+    await controller.tick()
+    rig.clock.at_s += 60
+    assert (await controller.tick()).problems
+    rig.clock.at_s += 15
+    assert (await controller.tick()).published
+
+
+async def test_a_clock_that_is_set_back_does_not_stop_the_plan() -> None:
+    """An earlier heartbeat counts for nothing, so the plan is published anew."""
+    rig = Rig()
+    controller = rig.controller()
+    await controller.tick()
+    rig.clock.at_s -= 3600
+    assert (await controller.tick()).published
 
 
 async def test_a_published_workload_that_is_not_seen_keeps_its_answer() -> None:

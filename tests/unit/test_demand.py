@@ -3,7 +3,7 @@
 import pytest
 
 from scaler.config.models import DecisionSettings, Unit
-from scaler.core.demand import Demand, capacity_of, demand_of_pool, demand_of_queue, lead_time_s
+from scaler.core.demand import Demand, History, capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.pool import pool_replicas
 from scaler.core.values import Known, Missing, Reading, Reason, value_of
 from tests.core_builders import T0, queue, replica, replicas, seen, workload
@@ -11,7 +11,7 @@ from tests.core_builders import T0, queue, replica, replicas, seen, workload
 DECISION = DecisionSettings()
 
 
-def demand(history: tuple[tuple[float, float], ...] = (), now_s: float = T0, **signals: float | Reading) -> Demand:
+def demand(history: History = (), now_s: float = T0, **signals: float | Reading) -> Demand:
     """Demand on two replicas."""
     pool = pool_replicas(seen(replicas(2, **signals)), DECISION)
     return demand_of_pool(pool, history, workload(), DECISION, now_s)
@@ -19,7 +19,7 @@ def demand(history: tuple[tuple[float, float], ...] = (), now_s: float = T0, **s
 
 def test_demand_is_completions_plus_growth_plus_rejections() -> None:
     """5/s done, 60 more in the system than 60 s ago, 0.5/s refused."""
-    history = ((T0 - 60, 20.0),)
+    history = ((T0 - 60, 20.0, 2),)
     result = demand(history, running=16, waiting=24, completions_rps=2.5, rejections_rps=0.25)
     assert value_of(result.up) == pytest.approx(5 + 60 / 60 + 0.5)
     assert result.down == result.up
@@ -30,44 +30,44 @@ def test_without_history_what_completes_is_a_lower_bound() -> None:
     result = demand()
     assert result.up == Known(5.0)
     assert result.down == Missing(Reason.TOO_FEW_SAMPLES)
-    assert result.in_system == ((T0, 32.0),)
+    assert result.in_system == ((T0, 32.0, 2),)
 
 
 def test_a_negative_balance_is_missing() -> None:
     """A mass abort empties the system without completions: that is no negative demand."""
-    result = demand(((T0 - 60, 5000.0),))
+    result = demand(((T0 - 60, 5000.0, 2),))
     assert result.up == result.down == Missing(Reason.NEGATIVE)
 
 
 def test_a_gap_in_the_history_is_not_bridged() -> None:
     """What was in the system an hour ago says nothing about the growth now."""
-    assert demand(((T0 - 3600, 5000.0),)).up == Known(5.0)
+    assert demand(((T0 - 3600, 5000.0, 2),)).up == Known(5.0)
 
 
 def test_a_silent_replica_counts_at_target_for_down() -> None:
     """It may be serving 0.85 of its capacity, and hold as much as the others do."""
     pods = (*replicas(19, completions_rps=1), replica("chat-19", running=Missing(Reason.NO_SERIES)))
     pool = pool_replicas(seen(pods), DECISION)
-    result = demand_of_pool(pool, ((T0 - 60, 320.0),), workload(), DECISION, T0)
+    result = demand_of_pool(pool, ((T0 - 60, 320.0, 19),), workload(), DECISION, T0)
     assert result.up == Known(19.0)
     assert result.down == Known(19 + 5 * 0.85)
-    assert result.in_system[-1] == (T0, 320.0)
+    assert result.in_system[-1] == (T0, 320.0, 19)
 
 
 def test_too_many_silent_replicas_leave_a_gap_in_the_history() -> None:
     """What is in the system is not guessed from a half of it."""
     pods = (*replicas(1), replica("x", running=Missing(Reason.NO_SERIES)))
-    result = demand_of_pool(pool_replicas(seen(pods), DECISION), ((T0 - 15, 32.0),), workload(), DECISION, T0)
-    assert result.in_system == ((T0 - 15, 32.0),)
+    result = demand_of_pool(pool_replicas(seen(pods), DECISION), ((T0 - 15, 32.0, 2),), workload(), DECISION, T0)
+    assert result.in_system == ((T0 - 15, 32.0, 2),)
     assert result.down == Missing(Reason.SILENT)
 
 
 def test_the_history_keeps_one_entry_that_is_a_window_old() -> None:
     """Sixty seconds of ticks, however long it runs."""
-    history: tuple[tuple[float, float], ...] = ()
+    history: History = ()
     for i in range(100):
         history = demand(history, now_s=T0 + 15 * i).in_system
-    assert [at - T0 for at, _ in history] == [1425, 1440, 1455, 1470, 1485]
+    assert [at - T0 for at, _, _ in history] == [1425, 1440, 1455, 1470, 1485]
 
 
 def test_token_units_are_requests_times_recent_tokens_per_request() -> None:
@@ -78,9 +78,26 @@ def test_token_units_are_requests_times_recent_tokens_per_request() -> None:
 
 
 def test_a_missing_rejection_counter_is_a_gap_only_if_the_engine_has_one() -> None:
-    """An engine without admission control rejects nothing; one whose counter is out of sight may."""
-    assert demand(rejections_rps=Missing(Reason.NOT_EXPORTED)).up == Known(5.0)
-    assert demand(rejections_rps=Missing(Reason.SOURCE_DOWN)).up == Missing(Reason.SOURCE_DOWN)
+    """An engine without admission control rejects nothing; one whose counter is out of sight may, and nothing falls."""
+    history = ((T0 - 60, 32.0, 2),)
+    assert demand(history, rejections_rps=Missing(Reason.NOT_EXPORTED)).down == Known(5.0)
+    assert demand(history, rejections_rps=Missing(Reason.SOURCE_DOWN)).down == Missing(Reason.SOURCE_DOWN)
+    assert demand(history, rejections_rps=Missing(Reason.SOURCE_DOWN)).up == Known(5.0)
+
+
+def test_what_replicas_bring_with_them_is_no_growth() -> None:
+    """Eight of ten were away and come back with the 16 requests that each of them had."""
+    pool = pool_replicas(seen(replicas(10)), DECISION)
+    result = demand_of_pool(pool, ((T0 - 60, 32.0, 2),), workload(), DECISION, T0)
+    assert result.up == Known(25.0)
+    assert result.down == Known(25.0 + 128 / 60)  # for scaling down, they may have come to serve new requests
+
+
+def test_what_replicas_take_with_them_is_no_decline() -> None:
+    """Two of ten are deleted; the others hold what they held."""
+    pool = pool_replicas(seen(replicas(8)), DECISION)
+    result = demand_of_pool(pool, ((T0 - 60, 160.0, 10),), workload(), DECISION, T0)
+    assert result.up == result.down == Known(20.0)
 
 
 def test_a_queues_demand_is_what_is_published() -> None:
