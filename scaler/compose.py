@@ -97,6 +97,7 @@ def source_of(section: MetricsSection, clock: Clock, decision: DecisionSettings)
 async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides = Overrides()) -> None:
     """Run the controller role until `stop` is set."""
     clock, policy = clock_of(config), policy_of(config)
+    _make_room_for_plan(config, overrides)
     async with AsyncExitStack() as stack:
         observer = await _observer(config, clock, stack)
         ports = Ports(observer, _plan_store(config, overrides), _state_store(config), SoleLeadership(), clock)
@@ -235,11 +236,26 @@ def _prometheus_settings(section: PrometheusSection, decision: DecisionSettings)
     )
 
 
+def _make_room_for_plan(config: ProcessConfig, overrides: Overrides) -> None:
+    """Make the plan's folder, once: when it vanishes later, the plan in it has too. ValueError where it cannot be."""
+    path = _plan_path(config, overrides)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"planStore.file must have a folder that can be made, was {path}: {error.strerror}") from error
+    if path.is_dir():
+        raise ValueError(f"planStore.file must be a file, was the folder {path}")
+
+
 def _plan_store(config: ProcessConfig, overrides: Overrides) -> PlanStore:
+    return FilePlanStore(_plan_path(config, overrides))
+
+
+def _plan_path(config: ProcessConfig, overrides: Overrides) -> Path:
     path = overrides.plan_store or (config.plan_store.file if config.plan_store else None)
     if path is None:
         raise ValueError("planStore must name a file")
-    return FilePlanStore(path)
+    return path
 
 
 def _state_store(config: ProcessConfig) -> StateStore:
