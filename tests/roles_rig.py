@@ -64,7 +64,7 @@ class Rig:
         pods = [{"name": n, "phase": "Running", "ready": True, "blocked": False, "terminating": False} for n in names]
         seen = {"namespace": "demo", "name": "chat", "spec": count, "rollout": False, "pods": pods}
         # A view's own time is checked against the clock; one far ahead would be as doubtful as an old one.
-        _replace(self.folder / "cluster.json", {"schema": 1, "at_s": _wall_s(), "workloads": [seen]})
+        _replace(self.folder / "cluster.json", {"schema": 1, "at_s": wall_s(), "workloads": [seen]})
         labels = [{"namespace": "demo", "pod": name} for name in names]
         targets = [{"targets": [(self.folder / "engine").read_text()], "labels": each} for each in labels]
         _replace(self.folder / "targets.json", targets)
@@ -85,7 +85,8 @@ class Rig:
         return process, said.addresses
 
 
-def _wall_s() -> float:
+def wall_s() -> float:
+    """Return the system's time in Unix seconds."""
     from scaler.adapters.clock import SystemClock
 
     return SystemClock().now_s()
