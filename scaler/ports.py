@@ -113,6 +113,11 @@ class Observer(Protocol):
         """Return what is seen of the workloads."""
         ...
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One short line for each thing that kept the last observation from being whole; no secrets."""
+        ...
+
 
 class PlanStore(Protocol):
     """Where a controller leaves the plan for the scalers."""

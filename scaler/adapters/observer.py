@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from scaler.adapters.collection import CollectionStats, SourceFailure, Totals
 from scaler.adapters.signals.candidates import Preset
 from scaler.adapters.signals.dcgm import DCGM
 from scaler.adapters.signals.owners import Owner
@@ -30,28 +31,6 @@ from scaler.ports import (
 
 _Read = TypeVar("_Read")
 _NOT_CONFIGURED = Missing(Reason.NOT_CONFIGURED)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFailure:
-    """A fetch, or the cluster view, or the reading of an answer, that failed in a tick."""
-
-    what: str  # a preset's name, or `cluster`
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionStats:
-    """What one tick's collection did. `matched` says per signal which metric names carried it."""
-
-    at_s: float = 0.0
-    seconds: float = 0.0  # of the wall
-    fetches: int = 0
-    samples: int = 0
-    matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    failures: tuple[SourceFailure, ...] = ()
-    partial: tuple[str, ...] = ()  # what sources said of their own answers
 
 
 class CollectingObserver:
@@ -77,7 +56,13 @@ class CollectingObserver:
         self._clock = clock
         self._gpu_source = gpu_source
         self._projector = Projector(decision, queue_time_quantile, queues or QueueSettings())
+        self._totals = Totals()
         self.stats = CollectionStats()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One short line for each failure, and each warning of an incomplete answer, of the last tick."""
+        return self.stats.problems
 
     async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
         """Return what is seen of the workloads."""
@@ -89,17 +74,22 @@ class CollectingObserver:
         )
         self._projector.begin(now_s)
         observed = self._project(tick, workloads, snapshot, answers, gpu)
-        matched = {signal: tuple(sorted(names)) for signal, names in sorted(self._projector.matched.items())}
-        self.stats = CollectionStats(
-            at_s=now_s,
-            seconds=self._clock.wall_duration(self._clock.monotonic_s() - started_s),
+        self.stats = self._stats(tick, self._clock.monotonic_s() - started_s)
+        return Observation(observed)
+
+    def _stats(self, tick: "_Tick", took_s: float) -> CollectionStats:
+        self._totals.add(tick.fetches, tick.failures, tick.partial)
+        return CollectionStats(
+            at_s=tick.now_s,
+            seconds=self._clock.wall_duration(took_s),
             fetches=tick.fetches,
             samples=tick.samples,
-            matched=matched,
+            matched={signal: tuple(sorted(names)) for signal, names in sorted(self._projector.matched.items())},
             failures=tuple(tick.failures),
             partial=tuple(tick.partial),
+            fetches_total=self._totals.fetches,
+            failures_total=self._totals.failures(),
         )
-        return Observation(observed)
 
     async def _snapshot(self, tick: "_Tick") -> ClusterSnapshot | None:
         try:
@@ -136,7 +126,7 @@ class CollectingObserver:
             tick.failures.append(SourceFailure(what, Reason.SOURCE_DOWN, _unexpected(error)))
             return Answer(absent=Reason.SOURCE_DOWN)
         tick.samples += len(batch.samples)
-        tick.partial += batch.partial
+        tick.partial += (SourceFailure(what, Reason.PARTIAL_ANSWER, warning) for warning in batch.partial)
         return Answer.of(batch, self._clock.now_s())
 
     def _project(
@@ -204,7 +194,7 @@ class _Tick:
     fetches: int = 0
     samples: int = 0
     failures: list[SourceFailure] = field(default_factory=list)
-    partial: list[str] = field(default_factory=list)
+    partial: list[SourceFailure] = field(default_factory=list)
 
 
 def _read(tick: _Tick, what: str, answer: Answer, project: Callable[[Answer], _Read]) -> _Read:

@@ -27,6 +27,8 @@ from tests.bench.fleet import Fleet, policy, workload_ids
 class FleetObserver:
     """Observes the made-up fleet."""
 
+    problems: tuple[str, ...] = ()
+
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from scaler.adapters.observer import CollectingObserver, SourceFailure
+from scaler.adapters.collection import CollectionStats, SourceFailure
+from scaler.adapters.observer import CollectingObserver
 from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.adapters.signals.reader import SignalReader
 from scaler.config.models import DecisionSettings, WorkloadSettings
@@ -125,7 +126,9 @@ async def test_a_partial_answer_is_told() -> None:
     only = ListSource(vllm_pod("chat-0"), partial=("store-3 is away",))
     seen, observer = await observe(only)
     assert [r.running for r in seen[CHAT].replicas] == [Known(78.0), Missing(Reason.PARTIAL_ANSWER)]
-    assert observer.stats.partial == ("store-3 is away", "store-3 is away")  # one per fetch
+    warnings = {SourceFailure(what, Reason.PARTIAL_ANSWER, "store-3 is away") for what in ("rabbitmq", "vllm")}
+    assert set(observer.stats.partial) == warnings  # one per fetch
+    assert set(observer.problems) == {f"{what}: partial_answer: store-3 is away" for what in ("rabbitmq", "vllm")}
 
 
 async def test_without_a_view_no_count_is_known() -> None:
@@ -242,3 +245,43 @@ async def test_a_slow_fetch_does_not_make_old_samples_fresh() -> None:
     observer = CollectingObserver(Slow(vllm_pod("chat-0")), FixedView(VIEW), clock, DecisionSettings())
     seen = (await observer.observe(WORKLOADS[:1], T0)).workloads[CHAT]
     assert seen.replicas[0].running == Stale(100.0)
+
+
+async def test_failures_are_told_while_they_last_and_counted_for_ever() -> None:
+    """A line per failure, gone with it; the totals stay."""
+    source, gpus = ListSource(failure=Reason.SOURCE_DOWN), ListSource(failure=Reason.SOURCE_TIMEOUT)
+    observer = CollectingObserver(source, FixedView(VIEW), FixedClock(), DecisionSettings(), gpu_source=gpus)
+    assert not observer.problems
+    for _ in range(2):
+        await observer.observe(WORKLOADS[:1], T0)
+    assert set(observer.problems) == {"vllm: source_down: as told", "dcgm: source_timeout: as told"}
+    source.failure = gpus.failure = None
+    source.partial = ("store-3 is away", "store-4 is away")
+    await observer.observe(WORKLOADS[:1], T0)
+    assert observer.problems == ("vllm: partial_answer: store-3 is away", "vllm: partial_answer: store-4 is away")
+    assert observer.stats.fetches_total == 6
+    assert observer.stats.failures_total == {
+        ("vllm", Reason.SOURCE_DOWN): 2,
+        ("vllm", Reason.PARTIAL_ANSWER): 1,
+        ("dcgm", Reason.SOURCE_TIMEOUT): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("http://me:sec@ret@host:9090/api: refused", "http://host:9090/api: refused"),
+        ("https://host/q?token=secret#x: refused", "https://host/q refused"),
+        ("two\nlines\tand tabs", "two lines and tabs"),
+        ("x" * 1000, "x" * 281),
+    ],
+)
+def test_a_problem_is_one_short_line_without_credentials(message: str, shown: str) -> None:
+    """Lines go to logs and to whoever may see the plan."""
+    assert SourceFailure("vllm", Reason.SOURCE_DOWN, message).line() == f"vllm: source_down: {shown}"
+
+
+def test_many_problems_are_told_by_their_number() -> None:
+    """A source that warns of everything does not fill the log."""
+    many = tuple(SourceFailure("vllm", Reason.PARTIAL_ANSWER, f"store-{i}") for i in range(12))
+    assert CollectionStats(partial=many).problems[8:] == ("vllm: partial_answer: store-8", "and 3 more")
