@@ -12,6 +12,7 @@ from enum import StrEnum
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scaler.adapters.collection import CollectionStats
 from scaler.core.plan import Plan, Recommendation
 from scaler.core.published import PlanVersion
 from scaler.core.values import Missing, Reading, value_of
@@ -96,6 +97,18 @@ TICK_ERRORS = MetricSpec("headway_tick_errors_total", Kind.COUNTER, (), "Ticks t
 TICKS_SKIPPED = MetricSpec(
     "headway_ticks_skipped_total", Kind.COUNTER, (), "Ticks left out because the one before still ran."
 )
+SOURCE_FETCHES = MetricSpec("headway_source_fetches_total", Kind.COUNTER, (), "Fetches from metrics sources.")
+SOURCE_FAILURES = MetricSpec(
+    "headway_source_failures_total",
+    Kind.COUNTER,
+    ("what", "reason"),
+    "Fetches that failed (what is the preset), views of the cluster that failed (what=cluster), answers that could not"
+    " be read (reason=invalid_value) or were incomplete (reason=partial_answer).",
+)
+COLLECTION_DURATION = _gauge("headway_collection_seconds", "Wall time that the latest tick took to collect and read.")
+SIGNAL_MATCHED = _gauge(
+    "headway_signal_matched", "1 for each metric name that carried a signal in the latest tick.", "signal", "metric"
+)
 
 WORKLOAD_METRICS = (
     RECOMMENDED,
@@ -121,7 +134,8 @@ CONTROLLER_METRICS = (
     TICK_ERRORS,
     TICKS_SKIPPED,
 )
-METRICS = (*WORKLOAD_METRICS, *CONTROLLER_METRICS)
+COLLECTION_METRICS = (SOURCE_FETCHES, SOURCE_FAILURES, COLLECTION_DURATION, SIGNAL_MATCHED)
+METRICS = (*WORKLOAD_METRICS, *CONTROLLER_METRICS, *COLLECTION_METRICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +158,16 @@ _Row = tuple[MetricSpec, tuple[str, ...], float]
 class ControllerCollector(Collector):
     """Renders a controller's snapshot. Workloads are shown by the leader only, so that each has one set of series."""
 
-    def __init__(self, snapshot: Callable[[], ControllerSnapshot], now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        snapshot: Callable[[], ControllerSnapshot],
+        now_s: Callable[[], float],
+        collection: Callable[[], CollectionStats] | None = None,
+    ) -> None:
+        """Render what `snapshot` returns, and, where it is given, what `collection` tells of the metrics sources."""
         self._snapshot = snapshot
         self._now_s = now_s
+        self._collection = collection
 
     def describe(self) -> Iterable[Metric]:
         """Return the families without samples, so that a registry sees a name that is taken."""
@@ -158,6 +179,9 @@ class ControllerCollector(Collector):
         families = {spec.name: spec.family() for spec in METRICS}
         for spec, value in _controller_rows(snapshot, self._now_s()):
             _add(families, spec, (), value)
+        if self._collection is not None:
+            for spec, labels, value in _collection_rows(self._collection()):
+                _add(families, spec, labels, value)
         if snapshot.leading and snapshot.plan is not None:
             for key, item in sorted(snapshot.plan.recommendations.items()):
                 identity = (key.namespace, key.name)
@@ -183,6 +207,18 @@ def _controller_rows(snapshot: ControllerSnapshot, now_s: float) -> Iterator[tup
         yield SEQUENCE, float(snapshot.version.sequence)
     if snapshot.tick_duration_s is not None:
         yield TICK_DURATION, snapshot.tick_duration_s
+
+
+def _collection_rows(stats: CollectionStats) -> Iterator[_Row]:
+    """Yield the series of collecting: labels are presets, reasons, signals and their candidate names, no others."""
+    yield SOURCE_FETCHES, (), float(stats.fetches_total)
+    for (what, reason), count in sorted(stats.failures_total.items()):
+        yield SOURCE_FAILURES, (what, reason.value), float(count)
+    if stats.seconds is not None:
+        yield COLLECTION_DURATION, (), stats.seconds
+    for signal, names in stats.matched.items():
+        for name in names:
+            yield SIGNAL_MATCHED, (signal, name), 1.0
 
 
 def workload_rows(item: Recommendation) -> Iterator[_Row]:

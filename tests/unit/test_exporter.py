@@ -6,7 +6,9 @@ from hypothesis import given
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from scaler.adapters.collection import CollectionStats
 from scaler.adapters.exporter import (
+    COLLECTION_METRICS,
     MAX_SERIES_PER_WORKLOAD,
     METRICS,
     WORKLOAD_METRICS,
@@ -16,7 +18,7 @@ from scaler.adapters.exporter import (
 )
 from scaler.core.plan import Plan
 from scaler.core.published import PlanVersion
-from scaler.core.values import Known, WorkloadId
+from scaler.core.values import Known, Reason, WorkloadId
 from tests.plan_builders import AT_S, PLANS, plan, recommendation, saturation, unknown
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -34,10 +36,13 @@ WORKLOAD_NAMES = {spec.name for spec in WORKLOAD_METRICS}
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
-def scrape(snapshot: ControllerSnapshot, now_s: float = AT_S + 4) -> dict[Series, float]:
+def scrape(
+    snapshot: ControllerSnapshot, now_s: float = AT_S + 4, collection: CollectionStats | None = None
+) -> dict[Series, float]:
     """Render and parse as a Prometheus would; a series that occurs twice fails."""
     registry = CollectorRegistry()
-    registry.register(ControllerCollector(lambda: snapshot, lambda: now_s))
+    told = None if collection is None else lambda: collection
+    registry.register(ControllerCollector(lambda: snapshot, lambda: now_s, told))
     samples: dict[Series, float] = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:
@@ -105,6 +110,33 @@ def test_shows_how_the_ticking_goes() -> None:
         series("headway_tick_errors_total"): 2,
         series("headway_ticks_skipped_total"): 1,
     }
+
+
+def test_shows_how_the_collecting_goes() -> None:
+    """Failures by source and reason, and which metric names carried the signals, also on a standby."""
+    told = CollectionStats(
+        at_s=AT_S,
+        seconds=0.5,
+        matched={"running": ("ray_vllm_num_requests_running", "vllm:num_requests_running")},
+        fetches_total=12,
+        failures_total={("vllm", Reason.SOURCE_DOWN): 3, ("cluster", Reason.VIEW_UNAVAILABLE): 1},
+    )
+    samples = scrape(replace(SNAPSHOT, leading=False), collection=told)
+    names = {spec.name for spec in COLLECTION_METRICS}
+    assert {key: value for key, value in samples.items() if key[0] in names} == {
+        series("headway_source_fetches_total"): 12,
+        series("headway_source_failures_total", what="vllm", reason="source_down"): 3,
+        series("headway_source_failures_total", what="cluster", reason="view_unavailable"): 1,
+        series("headway_collection_seconds"): 0.5,
+        series("headway_signal_matched", signal="running", metric="ray_vllm_num_requests_running"): 1,
+        series("headway_signal_matched", signal="running", metric="vllm:num_requests_running"): 1,
+    }
+
+
+def test_before_anything_was_collected_only_the_count_is_known() -> None:
+    """No fetch yet is 0 fetches; how long one takes is not known."""
+    names = {name for name, _ in scrape(SNAPSHOT, collection=CollectionStats())}
+    assert names & {spec.name for spec in COLLECTION_METRICS} == {"headway_source_fetches_total"}
 
 
 def test_what_is_not_known_has_no_series() -> None:
