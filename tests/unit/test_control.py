@@ -46,6 +46,7 @@ class ScriptedObserver:
     """Sees what the test says."""
 
     sees: WorkloadObservation = CALM
+    problems: tuple[str, ...] = ()
 
     async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
         """Return the scripted observation of the one workload."""
