@@ -1,5 +1,6 @@
 """What a demo plays: the traffic, its scale, and the configuration that Headway's processes are given."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
@@ -10,7 +11,7 @@ import numpy as np
 import yaml
 
 from scaler.adapters.clock import ScaledClock
-from scaler.backtest.profiles import H100_8B
+from scaler.backtest.profiles import H100_8B, EngineProfile
 from scaler.config.durations import format_duration
 from scaler.config.models import DecisionSettings
 from scaler.hpa import HEADWAY_BEHAVIOUR, HpaSpec, KedaSpec
@@ -20,6 +21,7 @@ from scaler.traces.read import read_trace, trace_name
 from scaler.traces.surges import BIN_S, surge_starts
 
 PROFILE: Final = H100_8B
+LONGEST_CONTEXT: Final = 131_072  # tokens that the profile's model can be set to; traces with long requests need it
 NAMESPACE: Final = "demo"
 NAME: Final = "chat"
 BUNDLED: Final = "azure_llm_2024_code.csv.gz"
@@ -38,6 +40,7 @@ SLO_S: Final = 1.0
 OBJECTIVE: Final = 0.99
 TICK_S: Final = 15.0
 CONTROL_DELAYS_S: Final = DecisionSettings().control_delays_s
+_Floats = np.ndarray[Any, np.dtype[np.float64]]
 _PLAUSIBLE_S: Final = 800_000_000.0  # 1995, before the oldest public trace
 LEAD_TIME_S: Final = 120.0  # P90 of the profile's cold starts, rounded up
 
@@ -49,6 +52,8 @@ class Traffic:
     name: str
     attribution: str
     arrivals: Arrivals
+    profile: EngineProfile  # set up for these requests: its capacity, its longest context
+    has_lengths: bool  # of the trace; otherwise they are drawn
     scale: float  # times the recorded requests
     first_replicas: int  # what the first minute needs
     surges: int | None  # None: not to be told from this trace
@@ -63,15 +68,20 @@ def traffic_of(trace: Path | None, simulated_s: float, seed: int) -> Traffic:
     whole = read_trace(path)
     start_s = _start_of(whole) + (0.0 if trace else BUNDLED_START_S)
     recorded = whole.window(start_s, simulated_s)
+    has_lengths = _has_lengths(whole)
     once = draw_arrivals(recorded, np.random.default_rng(seed), PROFILE.lengths)
-    scale = PEAK_REPLICAS * PROFILE.capacity_rps * TARGET / (_peak(_per_minute(once)) / BIN_S)
+    if not once.count:
+        raise ValueError("the trace has no requests in the part to play")
+    profile = _profile_for(once) if has_lengths else PROFILE
+    scale = PEAK_REPLICAS / _peak(_needed(once, profile, has_lengths=has_lengths))
     arrivals = _on_unix_time(draw_arrivals(recorded, np.random.default_rng(seed), PROFILE.lengths, scale=scale))
-    minutes = _per_minute(arrivals)
-    first = minutes[0] / BIN_S / (PROFILE.capacity_rps * TARGET)
+    first = _needed(arrivals, profile, has_lengths=has_lengths)[0]
     return Traffic(
         name=trace_name(path),
         attribution=BUNDLED_FROM if trace is None else f"{path.name}, as given",
         arrivals=arrivals,
+        profile=profile,
+        has_lengths=has_lengths,
         scale=scale,
         first_replicas=int(np.clip(np.ceil(first), MIN_REPLICAS, MAX_REPLICAS)),
         surges=_surges(whole, start_s, simulated_s),
@@ -106,26 +116,79 @@ def _on_unix_time(arrivals: Arrivals) -> Arrivals:
     )
 
 
-def _per_minute(arrivals: Arrivals) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _has_lengths(trace: Trace) -> bool:
+    """Return whether the trace says how long its requests are; ValueError when it says how long they took instead."""
+    lengths = any(name.endswith("_tokens") for name in trace.columns)
+    if "service_s" in trace.columns and not lengths:
+        raise ValueError(
+            f"{trace.name} has service_s, which the simulated engine cannot play: it serves tokens. Give prompt_tokens "
+            "and output_tokens, or leave service_s out to have lengths drawn"
+        )
+    return lengths
+
+
+def _work_s(prompt_tokens: _Floats, output_tokens: _Floats) -> _Floats:
+    """Return the seconds of a full replica that requests of these lengths take up."""
+    held = float(np.mean(prompt_tokens) + np.mean(output_tokens) / 2)  # tokens of KV cache per request
+    together = int(np.clip(PROFILE.kv_tokens / held, 1, PROFILE.slots))
+    decoded_per_s = together * PROFILE.tokens_per_s(together)
+    work: _Floats = prompt_tokens / PROFILE.prefill_tokens_per_s + (output_tokens - 1) / decoded_per_s
+    return work
+
+
+def _mean_work_s() -> float:
+    """Return the work of a request of the profile's mean lengths, for which its capacity was measured."""
+    lengths = PROFILE.lengths
+    return float(_work_s(np.array([lengths.prompt_mean]), np.array([lengths.output_mean]))[0])
+
+
+def _profile_for(arrivals: Arrivals) -> EngineProfile:
+    """Return the profile with the context and the capacity for requests of these lengths.
+
+    ValueError when more of them are too long for its model than the objective allows to fail.
+    """
+    longest = int(arrivals.prompt_tokens.max(initial=1)) + 1
+    context = min(max(PROFILE.max_model_len, longest), LONGEST_CONTEXT)
+    too_long = float(np.mean(arrivals.prompt_tokens >= context))
+    if too_long > 1 - OBJECTIVE:
+        raise ValueError(
+            f"{too_long:.0%} of the requests have prompts of {context:,} tokens or more, too long for {PROFILE.name}"
+        )
+    mean_s = float(np.mean(_work_s(arrivals.prompt_tokens.astype(float), arrivals.output_tokens.astype(float))))
+    capacity_rps = float(f"{PROFILE.capacity_rps * _mean_work_s() / mean_s:.4g}")
+    return replace(PROFILE, max_model_len=context, capacity_rps=capacity_rps)
+
+
+def _needed(arrivals: Arrivals, profile: EngineProfile, *, has_lengths: bool) -> _Floats:
+    """Return the replicas that each minute needs: by its work where the trace tells it, else by its requests."""
     edges = np.arange(arrivals.start_s, arrivals.end_s + BIN_S, BIN_S)
-    return np.histogram(arrivals.at_s, bins=edges)[0].astype(np.float64)
+    if not has_lengths:
+        requests = np.histogram(arrivals.at_s, bins=edges)[0]
+        return requests / (BIN_S * profile.capacity_rps * TARGET)
+    work_s = _work_s(arrivals.prompt_tokens.astype(float), arrivals.output_tokens.astype(float))
+    per_minute = np.histogram(arrivals.at_s, bins=edges, weights=work_s)[0]
+    return per_minute / (BIN_S * PROFILE.capacity_rps * _mean_work_s() * TARGET)
 
 
-def _peak(minutes: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    peak = float(np.quantile(minutes, 0.999))
+def _peak(needed: _Floats) -> float:
+    peak = float(np.quantile(needed, 0.999))
     if peak <= 0:
         raise ValueError("the trace has no requests in the part to play")
     return peak
 
 
-METADATA: Final = {
-    "engine": "vllm",
-    "slo": format_duration(SLO_S),
-    "objective": str(OBJECTIVE),
-    "slotsPerReplica": str(PROFILE.slots),
-    "capacityPerReplica": str(PROFILE.capacity_rps),
-    "leadTime": format_duration(LEAD_TIME_S),
-}
+def metadata_of(profile: EngineProfile) -> dict[str, str]:
+    """Return the trigger metadata of the demo's workload."""
+    return {
+        "engine": "vllm",
+        "slo": format_duration(SLO_S),
+        "objective": str(OBJECTIVE),
+        "slotsPerReplica": str(profile.slots),
+        "capacityPerReplica": str(profile.capacity_rps),
+        "leadTime": format_duration(LEAD_TIME_S),
+    }
+
+
 HPA: Final = HpaSpec(MIN_REPLICAS, MAX_REPLICAS, behaviour=HEADWAY_BEHAVIOUR)
 KEDA: Final = KedaSpec(min_replicas=MIN_REPLICAS)
 
@@ -140,7 +203,13 @@ class Addresses:
 
 
 def write_configuration(
-    folder: Path, clock: ScaledClock, addresses: Addresses, targets: Path, cluster: Path, prometheus_url: str | None
+    folder: Path,
+    clock: ScaledClock,
+    addresses: Addresses,
+    metadata: Mapping[str, str],
+    targets: Path,
+    cluster: Path,
+    prometheus_url: str | None,
 ) -> Path:
     """Write the processes' configuration file, with all of Headway's settings at their defaults."""
     scrape = {"scrape": {"targetsFile": str(targets)}}
@@ -164,7 +233,7 @@ def write_configuration(
                 "name": NAME,
                 "minReplicas": MIN_REPLICAS,
                 "maxReplicas": MAX_REPLICAS,
-                "metadata": METADATA,
+                "metadata": dict(metadata),
             }
         ],
     }
@@ -175,10 +244,12 @@ def write_configuration(
 
 def settings_of(traffic: Traffic, speed: float, seed: int, *, prometheus: bool) -> tuple[tuple[str, str], ...]:
     """Return what a reader needs to judge or repeat the run."""
+    profile = traffic.profile
+    lengths = "token lengths of the trace" if traffic.has_lengths else "token lengths drawn"
     return (
-        ("profile", f"{PROFILE.name}: {PROFILE.slots} slots, {PROFILE.capacity_rps:g} requests/s inside the SLO"),
-        ("cold start", f"{PROFILE.lead_time.median_s:g} s at the median"),
-        ("traffic", f"{traffic.name}, {traffic.scale:.2f} times the recorded requests, token lengths drawn"),
+        ("profile", f"{profile.name}: {profile.slots} slots, {profile.capacity_rps:g} requests/s inside the SLO"),
+        ("cold start", f"{profile.lead_time.median_s:g} s at the median"),
+        ("traffic", f"{traffic.name}, {traffic.scale:.2f} times the recorded requests, {lengths}"),
         ("replicas", f"{MIN_REPLICAS} to {MAX_REPLICAS}"),
         ("SLO", f"queue time at most {SLO_S:g} s for {OBJECTIVE:.0%} of the requests"),
         ("tick", f"{TICK_S:g} s"),
