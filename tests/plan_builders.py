@@ -55,16 +55,15 @@ def unknown(workload: WorkloadId = CHAT) -> Recommendation:
         target=absent,
         told=absent,
         active=False,
-        lower=0,
         uncapped=absent,
         counts=absent,
         saturation=Saturation(absent, absent, absent, absent, "none", {}),
         demand=absent,
         capacity=Missing(Reason.NOT_CONFIGURED),
         missing=("replicas: view_unavailable",),
-        reason="hold: view_unavailable",
+        reason="nothing_known",
         changed=None,
-        trail=(Step("hold", 0, 0, "view_unavailable"),),
+        trail=(),
     )
 
 

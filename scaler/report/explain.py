@@ -4,7 +4,7 @@ Works on a `/plan` document, wherever that came from. What prints is a rich rend
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -63,10 +63,9 @@ def answer(entry: WorkloadEntry) -> str:
     name = f"{entry.namespace}/{entry.name}"
     why = f"{_because(entry.reason)} ({entry.reason})"
     if entry.target is None:
+        why = ", ".join(entry.missing) or entry.reason
         held = "what is there" if entry.replicas.spec is None else f"{entry.replicas.spec} replicas"
-        return (
-            f"{name} has no target because nothing is known ({entry.reason}): KEDA gets an error, the HPA holds {held}"
-        )
+        return f"{name} has no target because nothing is known ({why}): KEDA gets an error, the HPA holds {held}"
     if entry.told is None:
         return f"{name} would have {entry.target} because {why}; in mode {entry.mode} KEDA is told nothing"
     if entry.told != entry.target:
@@ -97,7 +96,7 @@ def _because(reason: str) -> str:
 def _fact_rows(entry: WorkloadEntry) -> Iterable[tuple[str, str]]:
     replicas, saturation = entry.replicas, entry.saturation
     yield "changed", _last_change(entry.changed)
-    yield "mode", f"{entry.mode}, {'active' if entry.active else 'not active'}"
+    yield "mode", f"{entry.mode}, {_activity(entry)}"
     yield "bounds", f"{entry.lower} .. {entry.upper}, before any clamp {_shown(entry.uncapped)}"
     counts = (
         ("spec", replicas.spec),
@@ -106,15 +105,22 @@ def _fact_rows(entry: WorkloadEntry) -> Iterable[tuple[str, str]]:
         ("gated", replicas.gated),
     )
     yield "replicas", ", ".join(f"{name} {_shown(count)}" for name, count in counts)
-    yield "saturation", f"{_shown(saturation.value)} (1 = at target), binding: {saturation.binding}"
+    yield "saturation", f"{_shown(saturation.value, ' (1 = at target)')}, binding: {saturation.binding}"
     for name, value in saturation.terms.items():
         yield f"  {name}", _shown(value)
-    yield "demand", f"{_shown(entry.demand)} per second, capacity {_shown(entry.capacity)} per second and replica"
+    demand, capacity = _shown(entry.demand, " per second"), _shown(entry.capacity, " per second and replica")
+    yield "demand", f"{demand}, capacity {capacity}"
     yield "lead time", format_duration(entry.lead_time_s)
     yield "evidence", f"{entry.evidence_age_s:.0f} s old"
     yield "missing", ", ".join(entry.missing) or "nothing"
     yield "notes", ", ".join(entry.notes) or "none"
     yield "forecast", _forecast(entry)
+
+
+def _activity(entry: WorkloadEntry) -> str:
+    if entry.active is None:
+        return f"activity {_UNKNOWN}"
+    return "active" if entry.active else "not active"
 
 
 def _last_change(change: LastChange | None) -> str:
@@ -138,7 +144,9 @@ def _facts(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _trail(steps: Iterable[TrailStep]) -> Table:
+def _trail(steps: Sequence[TrailStep]) -> RenderableType:
+    if not steps:
+        return Text("no steps: there was nothing to decide from")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("step", no_wrap=True)
     table.add_column("before", justify="right")
@@ -153,11 +161,14 @@ def _trail(steps: Iterable[TrailStep]) -> Table:
 def _source(document: PlanDocument) -> str:
     age = _UNKNOWN if document.age_s is None else f"{document.age_s:.0f} s"
     role = "the leader" if document.leader else "a standby"
-    return f"plan of {document.at}, {age} old, epoch {document.epoch}, sequence {document.sequence}, from {role}"
+    version = f"epoch {_shown(document.epoch)}, sequence {_shown(document.sequence)}"
+    return f"plan of {document.at or _UNKNOWN}, {age} old, {version}, from {role}"
 
 
-def _shown(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def _shown(value: float | None, unit: str = "") -> str:
+    if value is None:
+        return _UNKNOWN
+    return f"{value:.4g}{unit}" if isinstance(value, float) else f"{value}{unit}"
 
 
 def _safe(text: str) -> str:

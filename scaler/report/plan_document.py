@@ -76,7 +76,7 @@ class WorkloadEntry(Part):
     mode: str
     target: int | None
     told: int | None
-    active: bool
+    active: bool | None  # null with the target
     lower: int
     upper: int
     uncapped: int | None

@@ -67,7 +67,7 @@ def _entry(item: Recommendation) -> dict[str, Any]:
         "mode": item.mode,
         "target": _count(item.target),
         "told": _count(item.told),
-        "active": item.active,
+        "active": None if isinstance(item.target, Missing) else item.active,
         "lower": item.lower,
         "upper": item.upper,
         "uncapped": _count(item.uncapped),

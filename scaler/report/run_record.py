@@ -79,6 +79,7 @@ class DemoResult(BaseModel):
     simulated_s: Amount
     wall_s: Amount
     grpc_errors: Annotated[Count, Field(description="calls answered with an error, after which KEDA holds")]
+    ticks_due: Annotated[Count, Field(description="decisions that the simulated time had room for")]
     tick_errors: Annotated[Count, Field(description="ticks that failed")]
     first_decision_s: Annotated[Amount | None, Field(description="wall seconds from the start; null if there was none")]
     queue_time_p50_s: Annotated[Amount | None, Field(description="of the requests that started")]

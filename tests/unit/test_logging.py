@@ -208,7 +208,7 @@ def test_an_unchanged_plan_is_the_tick_alone() -> None:
 def test_losing_and_finding_a_target_are_changes() -> None:
     """A target that is no longer known is null, with the reason; so is one that was not known before."""
     (lost,) = target_changes(plan(unknown()), plan(recommendation()))
-    assert (lost["before"], lost["after"], lost["reason"]) == (12, None, "hold: view_unavailable")
+    assert (lost["before"], lost["after"], lost["reason"]) == (12, None, "nothing_known")
     (found,) = target_changes(plan(recommendation()), plan(unknown()))
     assert (found["before"], found["after"]) == (None, 12)
     (first,) = target_changes(plan(recommendation()), None)

@@ -57,7 +57,7 @@ def printed(document: PlanDocument, key: WorkloadId = CHAT, **console: Any) -> s
         (
             unknown(),
             (
-                "demo/chat has no target because nothing is known (hold: view_unavailable): "
+                "demo/chat has no target because nothing is known (replicas: view_unavailable): "
                 "KEDA gets an error, the HPA holds what is there"
             ),
         ),
@@ -98,7 +98,10 @@ def test_what_is_not_known_is_called_unknown() -> None:
     """An unknown number is a word, not a zero."""
     text = printed(document_of(unknown()))
     assert "spec unknown, ready unknown" in text
-    assert "unknown (1 = at target)" in text
+    assert "(1 = at target)" not in text
+    for expected in ("activity unknown", "bounds 2 .. 40", "saturation unknown, binding", "demand unknown, capacity"):
+        assert expected in " ".join(text.split())
+    assert "no steps: there was nothing to decide from" in text
     assert "demand      unknown per second" in text
 
 

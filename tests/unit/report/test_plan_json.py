@@ -77,6 +77,7 @@ def test_what_is_not_known_is_null() -> None:
     """Without a view nothing is 0: target, replicas and saturation are null."""
     (entry,) = plan_document(plan(unknown()), version=VERSION, leader=True, now_s=AT_S)["workloads"]
     assert (entry["target"], entry["told"], entry["uncapped"], entry["demand"]) == (None, None, None, None)
+    assert (entry["active"], entry["trail"], entry["lower"]) == (None, [], 2)
     assert entry["replicas"] == {"spec": None, "ready": None, "pending": None, "gated": None}
     assert entry["saturation"] == {"value": None, "binding": "none", "terms": {}}
     assert entry["missing"] == ["replicas: view_unavailable"]
