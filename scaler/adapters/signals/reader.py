@@ -15,6 +15,8 @@ from scaler.ports import Sample
 Part = tuple[str, ...]
 _ROUNDING = 1e-9
 _MOST = 1e18  # no signal comes near it; without a bound a sum of finite values could be infinite
+_AT_ONCE_S = 1.0
+_MOST_RISE = 0.01  # of its value within a second: what a counter that is older than a few minutes does
 _COMBINE: Mapping[Combine, Callable[[list[float]], float]] = {
     Combine.SUM: math.fsum,
     Combine.MAX: max,
@@ -38,10 +40,12 @@ class SignalReader:
         matched = _first_match(signal, owned)
         if matched is None:
             return self.absence(owned, optional=signal.optional), None
-        candidate, parts = matched
+        candidate, parts, disputed = matched
         match signal.kind:
             case Kind.GAUGE:
                 reading = self._gauge((owner, signal.field), signal, candidate, parts)
+            case _ if disputed:
+                reading = Missing(Reason.INVALID_VALUE)
             case Kind.COUNTER:
                 reading = self._counter((owner, signal.field, candidate.name), parts)
             case Kind.HISTOGRAM:
@@ -53,8 +57,12 @@ class SignalReader:
         matched = _first_match(signal, owned)
         if matched is None:
             return -math.inf, {}
-        candidate, parts = matched
-        good = {part: s for part, s in parts.items() if isinstance(self._judged(s, math.inf, s.value), Known)}
+        candidate, parts, disputed = matched
+        good = {
+            part: s
+            for part, s in parts.items()
+            if part not in disputed and isinstance(self._judged(s, math.inf, s.value), Known)
+        }
         newest_s = max((s.at_s for s in good.values()), default=-math.inf)
         return newest_s, {(candidate.name, part): s.value for part, s in good.items()}
 
@@ -79,7 +87,9 @@ class SignalReader:
         """Sum the rates of all parts. One part that is not known makes the sum unknown: it would be too low."""
         judged = self._observed(key, parts)
         rates = (
-            self.counters.rate((key, part), self.now_s) if isinstance(reading, Known) else reading
+            self.counters.rate((key, part, _instance(parts[part])), self.now_s)
+            if isinstance(reading, Known)
+            else reading
             for part, reading in judged.items()
         )
         return _combined(rates, math.fsum)
@@ -92,7 +102,7 @@ class SignalReader:
             return whole
         rises: dict[float, float] = defaultdict(float)
         for part in judged:
-            increase = self.counters.increase((key, part))
+            increase = self.counters.increase((key, part, _instance(parts[part])))
             if not isinstance(increase, Increase):
                 return increase
             bound = _bound(part[bounds])
@@ -105,11 +115,14 @@ class SignalReader:
         return Missing(Reason.NO_COMPLETIONS) if value is None else Known(value, whole.age_s)
 
     def _observed(self, key: Hashable, parts: Mapping[Part, Sample]) -> dict[Part, Reading]:
-        """Judge the samples of counters and let the tracker see the good ones."""
+        """Judge the samples of counters and let the tracker see the good ones.
+
+        A part at another address is another process: its counter does not go on where the old one's was.
+        """
         judged = {part: self._judged(sample, math.inf, sample.value) for part, sample in parts.items()}
         for part, reading in judged.items():
             if isinstance(reading, Known):
-                self.counters.observe((key, part), parts[part].at_s, reading.value)
+                self.counters.observe((key, part, _instance(parts[part])), parts[part].at_s, reading.value)
         return judged
 
     def _judged(self, sample: Sample, limit: float, value: float) -> Reading:
@@ -151,16 +164,20 @@ def _monotone(counts: Iterable[float]) -> list[float]:
     return result
 
 
-def _first_match(signal: Signal, owned: Owned) -> tuple[Candidate, dict[Part, Sample]] | None:
+def _first_match(signal: Signal, owned: Owned) -> tuple[Candidate, dict[Part, Sample], set[Part]] | None:
     for candidate in signal.candidates:
-        parts = _newest_by_part(owned.get(candidate.name, ()), candidate, signal.parts)
+        parts, disputed = _newest_by_part(owned.get(candidate.name, ()), candidate, signal.parts)
         if parts:
-            return candidate, parts
+            return candidate, parts, disputed
     return None
 
 
-def _newest_by_part(samples: Iterable[Sample], candidate: Candidate, labels: tuple[str, ...]) -> dict[Part, Sample]:
+def _newest_by_part(
+    samples: Iterable[Sample], candidate: Candidate, labels: tuple[str, ...]
+) -> tuple[dict[Part, Sample], set[Part]]:
+    """Return the newest sample of each part, and the parts that two counters claim to be."""
     newest: dict[Part, Sample] = {}
+    others: list[tuple[Part, Sample]] = []
     for sample in samples:
         if any(sample.labels.get(label) != value for label, value in candidate.where):
             continue
@@ -168,12 +185,29 @@ def _newest_by_part(samples: Iterable[Sample], candidate: Candidate, labels: tup
         seen = newest.get(part)
         if seen is None or _order(sample) > _order(seen):
             newest[part] = sample
-    return newest
+        if seen is not None:
+            others.append((part, seen if newest[part] is sample else sample))
+    return newest, {part for part, other in others if _are_two(other, newest[part])}
 
 
-def _order(sample: Sample) -> tuple[float, bool, float]:
+def _are_two(older: Sample, newer: Sample) -> bool:
+    """Return whether samples from two addresses, taken at about one time, cannot be of one counter.
+
+    Of two servers behind one pod, each with its own counter, the newest sample is now the one's and now the other's.
+    """
+    passed_s, rise = newer.at_s - older.at_s, newer.value - older.value
+    if _instance(older) == _instance(newer) or not passed_s <= _AT_ONCE_S:
+        return False
+    return not 0 <= rise <= older.value * _MOST_RISE * passed_s
+
+
+def _instance(sample: Sample) -> str:
+    return sample.labels.get("instance", "")
+
+
+def _order(sample: Sample) -> tuple[float, bool, float, str]:
     """Order by time, then by value with NaN last in line: the order in which a source lists series must not matter."""
-    return sample.at_s, not math.isnan(sample.value), sample.value
+    return sample.at_s, not math.isnan(sample.value), sample.value, _instance(sample)
 
 
 def _combined(readings: Iterable[Reading], combine: Callable[[list[float]], float]) -> Reading:

@@ -381,6 +381,62 @@ def test_a_pod_seen_through_two_jobs_counts_once() -> None:
     assert readings([*new, *old]).running == Known(78.0)
 
 
+def at(instance: str, samples: Iterable[Sample]) -> list[Sample]:
+    """Return the samples as scraped from an address."""
+    return [replace(s, labels={**s.labels, "instance": instance}) for s in samples]
+
+
+def counted(at_s: float, total: float) -> list[Sample]:
+    """Return a pod whose output tokens of the first rank are so many, and of the other none."""
+    samples = with_value(vllm_pod(at_s=at_s), "vllm:generation_tokens_total", 0.0)
+    return with_value(samples, "vllm:generation_tokens_total", total, engine="0")
+
+
+@pytest.mark.parametrize("apart_s", [-1.0, -0.2, 0.0, 0.2, 1.0])
+def test_two_servers_behind_one_pod_have_no_rate(apart_s: float) -> None:
+    """Two counters of equal labels, 900,000 apart, are no jump of one counter, whichever is the newer."""
+    projector = Projector(DecisionSettings())
+    for i in range(4):
+        now_s = T0 + 15 * i
+        one = at("10.0.0.1:8000", counted(now_s, 1e6 + 150 * i))
+        other = at("10.0.0.1:8001", counted(now_s + apart_s * (-1) ** i, 1e5 + 150 * i))
+        assert readings([*one, *other], projector, now_s=now_s).output_tokens_rps == Missing(Reason.INVALID_VALUE)
+
+
+def test_two_servers_that_are_scraped_far_apart_never_make_one_rate() -> None:
+    """Where the newest sample is now the one's and now the other's, each has its own rate, never the jump between."""
+    projector = Projector(DecisionSettings())
+    for i in range(6):
+        now_s = T0 + 15 * i
+        one, other = counted(now_s - 5 * (i % 2), 1e5 + 150 * i), counted(now_s - 5 * (1 - i % 2), 1e6 + 150 * i)
+        seen = readings([*at("10.0.0.1:8000", one), *at("10.0.0.1:8001", other)], projector, now_s=now_s)
+        expected = Missing(Reason.TOO_FEW_SAMPLES) if i < 2 else Known(10.0)
+        assert seen.output_tokens_rps == expected
+
+
+def test_one_server_that_two_jobs_scrape_at_once_has_its_rate() -> None:
+    """Half a second later the same counter has risen a little: that is no dispute."""
+    projector = Projector(DecisionSettings())
+    for i in range(3):
+        now_s = T0 + 15 * i
+        one = at("10.0.0.1:8000", counted(now_s - 0.5, 1e6 + 15000 * i - 500))
+        other = at("chat-0", counted(now_s, 1e6 + 15000 * i))
+        seen = readings([*one, *other], projector, now_s=now_s)
+    assert seen.output_tokens_rps == Known(1000.0)
+
+
+def test_a_pod_under_a_new_address_counts_anew() -> None:
+    """The newest counts; the old address's last word, clearly older, is no dispute, and no start of the new rate."""
+    projector = Projector(DecisionSettings())
+    old = at("10.0.0.1:8000", counted(T0, 100.0))
+    readings(old, projector)
+    new = at("10.0.0.2:8000", counted(T0 + 15, 5000.0))
+    seen = readings([*old, *new], projector, now_s=T0 + 15)
+    assert seen.output_tokens_rps == Missing(Reason.TOO_FEW_SAMPLES)
+    new = at("10.0.0.2:8000", counted(T0 + 30, 5150.0))
+    assert readings([*old, *new], projector, now_s=T0 + 30).output_tokens_rps == Known(10.0)
+
+
 def test_memory_follows_the_fleet() -> None:
     """Counters of pods that are gone are forgotten."""
     projector = Projector(DecisionSettings())
