@@ -84,7 +84,7 @@ class Fleet:
         return Observation(dict(self._seen))
 
     def _look(self, number: int) -> WorkloadObservation:
-        level = 0.75 + 0.45 * sin(number * 0.7 + self._tick * 0.9)  # of the slots that are used at target
+        level = 0.75 + 0.45 * sin(number * 0.7 + self._tick * 0.37)  # of the slots that are used at target
         count = self._replicas
         pods = tuple(_replica(f"{self._ids[number].name}-{pod}", level) for pod in range(count))
         return WorkloadObservation(ReplicaCounts(spec=count, ready=count), pods)

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from scaler.config.models import DecisionSettings
+from scaler.core.engine import step
+from scaler.core.published import answers_of
+from scaler.core.state import EngineState
 from tests.bench import __main__ as bench
 from tests.bench.beside import SCALER, push_delays_s
 from tests.bench.children import Child, MeasurementError, running
@@ -73,6 +77,18 @@ def test_the_fleet_moves_and_stays_whole() -> None:
     assert len(policy(70).workloads) == 70
     moved = sum(before.workloads[key] != after.workloads[key] for key in after.workloads)
     assert 0 < moved < 35
+
+
+def test_answers_keep_changing() -> None:
+    """However long the bench runs, each tick changes a share of the answers, so that there is a plan to take up."""
+    fleet, settings, state, before = Fleet(70, 2), policy(70, DecisionSettings(hold_s=15.0)), EngineState.empty(), None
+    changed = []
+    for tick in range(60):
+        result = step(state, fleet.advance(), settings, 1_700_000_000.0 + 15 * tick)
+        state, answers = result.state, answers_of(result.plan)
+        changed.append(before is None or answers != before)
+        before = answers
+    assert all(changed[-30:])
 
 
 def test_a_process_that_ends_early_is_an_error_with_its_last_words(tmp_path: Path) -> None:
