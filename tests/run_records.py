@@ -29,6 +29,7 @@ def a_result(**changes: Any) -> DemoResult:
         "simulated_s": 5400.0,
         "wall_s": 60.0,
         "grpc_errors": 0,
+        "ticks_due": 360,
         "tick_errors": 0,
         "first_decision_s": 3.1,
         "queue_time_p50_s": 0.0,

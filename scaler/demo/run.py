@@ -37,6 +37,8 @@ START_WITHIN_S: Final = 60.0
 SAMPLE_S: Final = 60.0  # simulated seconds between samples, and at least
 SAMPLE_WALL_S: Final = 0.5  # so many of the wall: a person sees no more
 
+KEPT_UP: Final = 0.5  # of the decisions that were due: with fewer, a run says more of the machine than of Headway
+
 
 class DemoError(Exception):
     """The demo cannot run as asked; the message says why."""
@@ -171,7 +173,7 @@ async def _play(
     arrivals = traffic.arrivals
     lead_in_s = min(LEAD_IN_S, LEAD_IN_SIMULATED_S / options.speed)
     clock = ScaledClock(options.speed, SystemClock().now_s() + lead_in_s, arrivals.start_s)
-    plant = Plant(scene.PROFILE, arrivals, options.seed, traffic.first_replicas, name=scene.NAME)
+    plant = Plant(traffic.profile, arrivals, options.seed, traffic.first_replicas, name=scene.NAME)
     async with AsyncExitStack() as stack:
         fleet = await stack.enter_async_context(
             Fleet(plant, clock, folder, namespace=scene.NAMESPACE, end_s=arrivals.end_s)
@@ -181,14 +183,15 @@ async def _play(
             interval_s = clock.wall_duration(scene.TICK_S)
             url = await stack.enter_async_context(prometheus_server(folder, fleet.targets_path, interval_s))
         asked = scene.Addresses(options.grpc_address, options.http_address, options.admin_address)
-        config = scene.write_configuration(folder, clock, asked, fleet.targets_path, fleet.cluster_path, url)
+        metadata = scene.metadata_of(traffic.profile)
+        config = scene.write_configuration(folder, clock, asked, metadata, fleet.targets_path, fleet.cluster_path, url)
         addresses = await stack.enter_async_context(_headway(config, folder, stop))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         target = RecordingTarget(fleet, arrivals.start_s)
         run = Run(
             samples=[],
             target=target,
-            client=KedaClient(addresses["scaler_grpc"], _scaled_object(), target, clock),
+            client=KedaClient(addresses["scaler_grpc"], _scaled_object(metadata), target, clock),
             watch=PlanWatch(session, addresses["controller_admin"], addresses["controller_http"]),
         )
         title = f"headway demo: {traffic.name}, {options.speed:g} times faster, {plant.profile.name}"
@@ -196,6 +199,8 @@ async def _play(
         await _follow(run, fleet, view, clock, arrivals.end_s, began_s)
         counters = await run.watch.counters()
     result = _result(options, traffic, plant, run, counters, began_s)
+    settings = scene.settings_of(traffic, options.speed, options.seed, prometheus=options.prometheus)
+    behind = fell_behind(result)
     return RunRecord(
         title=title,
         trace=traffic.name,
@@ -205,14 +210,14 @@ async def _play(
         objective=scene.OBJECTIVE,
         samples=tuple(run.samples),
         events=target.events(),
-        settings=scene.settings_of(traffic, options.speed, options.seed, prometheus=options.prometheus),
+        settings=(*settings, ("decisions", behind)) if behind else settings,
         result=result,
         capacity_rps=plant.profile.capacity_rps,
     )
 
 
-def _scaled_object() -> ScaledObject:
-    return ScaledObject(scene.NAMESPACE, scene.NAME, scene.METADATA, scene.HPA, scene.KEDA)
+def _scaled_object(metadata: dict[str, str]) -> ScaledObject:
+    return ScaledObject(scene.NAMESPACE, scene.NAME, metadata, scene.HPA, scene.KEDA)
 
 
 @asynccontextmanager
@@ -259,9 +264,8 @@ async def _follow(run: Run, fleet: Fleet, view: LiveView, clock: ScaledClock, en
             now = fleet.view()
             if now.arrived:
                 run.samples.append(sampler.sample(now, said))
-                view.update(
-                    run.samples[-1], said.saturation, said.binding, said.changed.reason if said.changed else said.reason
-                )
+                reason = said.changed.reason if said.changed else said.reason
+                view.update(run.samples[-1], said.saturation, said.binding, reason, planned=said is not UNSAID)
             if now.at_s >= end_s:
                 break
             await asyncio.sleep(min(pause_s, max(0.0, clock.wall_duration(end_s - now.at_s))))
@@ -297,6 +301,7 @@ def _result(
         simulated_s=simulated_s,
         wall_s=SystemClock().monotonic_s() - began_s,
         grpc_errors=sum(call.code != "OK" for call in run.client.calls),
+        ticks_due=int(simulated_s / scene.TICK_S),
         tick_errors=counters["headway_tick_errors_total"],
         first_decision_s=run.first_decision_s,
         queue_time_p50_s=scores.queue_time_p50_s,
@@ -317,7 +322,16 @@ def _summary(record: RunRecord, report: Path) -> str:
     result = record.result
     moves = f"{result.scale_ups} scale-ups and {result.scale_downs} scale-downs"
     surges = "" if result.surges is None else f", {result.surges} surges"
-    return f"\n{served} {cost}\n{moves}{surges}. The report is in {report}."
+    behind = fell_behind(result)
+    told = f"\nNote: {behind}." if behind else ""
+    return f"\n{served} {cost}\n{moves}{surges}.{told} The report is in {report}."
+
+
+def fell_behind(result: DemoResult) -> str | None:
+    """Return what to say of a run in which less than half of the decisions that were due were made, else None."""
+    if result.ticks >= KEPT_UP * result.ticks_due:
+        return None
+    return f"this machine managed {result.ticks} of {result.ticks_due} decisions at this speed: try a lower --speed"
 
 
 def _show_log(log: Path) -> None:

@@ -67,6 +67,7 @@ def traffic_of(trace: Path | None, simulated_s: float, seed: int) -> Traffic:
     path = trace or Path(str(resources.files("scaler.demo") / "data" / BUNDLED))
     whole = read_trace(path)
     start_s = _start_of(whole) + (0.0 if trace else BUNDLED_START_S)
+    _check_length(whole, simulated_s)
     recorded = whole.window(start_s, simulated_s)
     has_lengths = _has_lengths(whole)
     once = draw_arrivals(recorded, np.random.default_rng(seed), PROFILE.lengths)
@@ -86,6 +87,19 @@ def traffic_of(trace: Path | None, simulated_s: float, seed: int) -> Traffic:
         first_replicas=int(np.clip(np.ceil(first), MIN_REPLICAS, MAX_REPLICAS)),
         surges=_surges(whole, start_s, simulated_s),
     )
+
+
+def _check_length(trace: Trace, simulated_s: float) -> None:
+    """Raise ValueError for a part that is too short to have traffic, in terms of what a person can change."""
+    if isinstance(trace, CountTrace):
+        least_s, what = trace.step_s, "one step"
+    else:
+        least_s, what = float(trace.arrival_s[0]), "the time to the first request"
+    if simulated_s < least_s:
+        raise ValueError(
+            f"--seconds times --speed are {simulated_s:g} s of {trace.name}, less than {what} of it ({least_s:g} s): "
+            "give more --seconds, or a higher --speed"
+        )
 
 
 def _start_of(trace: Trace) -> float:

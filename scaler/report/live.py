@@ -46,6 +46,7 @@ class LiveView:
         self._objective = objective
         self._moment: _Moment | None = None
         self._decisions: deque[str] = deque(maxlen=_DECISIONS)
+        self._planned = False
         self._told: int | None = None
         self._arrivals = History()
         self._ready = History()
@@ -63,22 +64,31 @@ class LiveView:
     ) -> None:
         self._live.stop()  # draws the last frame; nothing when it was not started
 
-    def update(self, sample: RunSample, saturation: float | None, binding: str, reason: str) -> None:
-        """Show the newest sample, its saturation with the binding term, and the reason of the latest decision."""
-        first = self._moment is None
+    def update(
+        self, sample: RunSample, saturation: float | None, binding: str, reason: str, *, planned: bool = True
+    ) -> None:
+        """Show the newest sample, its saturation with the binding term, and the reason of the latest decision.
+
+        Before the first decision `planned` is False, and the reason says why there is none.
+        """
+        begun = self._moment is not None
         self._moment = _Moment(sample, saturation, self._safe(binding))
         self._arrivals.add(sample.arrivals_rps)
         self._ready.add(sample.ready)
-        if first or sample.told != self._told:
-            change = _told(sample.told) if first else f"{_told(self._told)} -> {_told(sample.told)}"
-            self._told = sample.told
+        if not planned:
+            if not begun:
+                self._note(self._moment, None, self._safe(reason))
+        elif not self._planned or sample.told != self._told:
+            change = f"{_told(self._told)} -> {_told(sample.told)}" if self._planned else _told(sample.told)
+            self._planned, self._told = True, sample.told
             self._note(self._moment, change, self._safe(reason))
 
-    def _note(self, moment: _Moment, change: str, reason: str) -> None:
+    def _note(self, moment: _Moment, change: str | None, reason: str) -> None:
         at = clock(moment.sample.at_s)
-        self._decisions.append(f"{at}  {change:<10}  {reason}")
+        self._decisions.append(f"{at}  {change or '':<10}  {reason}")
         if not self._animated:
-            self._print(f"{at}  told {change}: {reason} ({_situation(moment)})")
+            told = "" if change is None else f"told {change}: "
+            self._print(f"{at}  {told}{reason} ({_situation(moment)})")
 
     def _safe(self, text: str) -> str:
         """Escape what the console would act upon, and what its encoding does not have."""

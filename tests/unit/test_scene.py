@@ -59,3 +59,12 @@ def test_what_the_engine_cannot_serve_is_told(tmp_path: Path, header: str, row: 
     """An error before the run, instead of a run in which everything fails."""
     with pytest.raises(ValueError, match=message):
         scene.traffic_of(requests(tmp_path, header, row), 600, 1)
+
+
+def test_a_part_shorter_than_a_step_is_told_in_the_commands_own_terms(tmp_path: Path) -> None:
+    """Counts per hour, ten minutes to play."""
+    path = tmp_path / "hourly.csv"
+    path.write_text("timestamp,requests\n0,100\n3600,200\n")
+    message = r"--seconds times --speed are 600 s of hourly, less than one step of it \(3600 s\): give more --seconds"
+    with pytest.raises(ValueError, match=message):
+        scene.traffic_of(path, 600, 1)

@@ -63,6 +63,17 @@ def test_a_file_gets_a_line_only_when_the_target_changes() -> None:
     ]
 
 
+def test_before_the_first_plan_there_is_no_target_to_tell() -> None:
+    """The reason stands alone, once; the first plan is no change of anything."""
+    file = io.StringIO()
+    with a_view(file) as view:
+        for at_s in (0.0, 60.0):
+            view.update(a_sample(at_s, told=None), None, "none", "no plan yet", planned=False)
+        view.update(a_sample(120.0, told=3), 0.6, "slots", "reactive: demand")
+    lines = file.getvalue().splitlines()[1:]
+    assert [line.split(" (")[0] for line in lines] == ["0:00:00  no plan yet", "0:02:00  told 3: reactive: demand"]
+
+
 def test_no_answer_is_shown_as_an_error_and_not_as_a_number() -> None:
     """A sample whose `told` is absent reads `error`, and the way back from it is a change too."""
     file = io.StringIO()
