@@ -4,6 +4,7 @@ APScheduler keeps the time. A call that takes longer than its interval skips the
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobEvent
@@ -17,6 +18,7 @@ class Ticks:
 
     def __init__(self) -> None:
         self.skipped = 0  # calls that were due while the one before still ran
+        logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)  # it warns of each skip; we count them
         self._scheduler = AsyncIOScheduler(executors={"default": AsyncIOExecutor()}, timezone="UTC")
         self._scheduler.add_listener(self._skip, EVENT_JOB_MAX_INSTANCES)
         self._locks: list[asyncio.Lock] = []
@@ -34,6 +36,7 @@ class Ticks:
             locked,
             IntervalTrigger(seconds=seconds, timezone="UTC"),
             id=name,
+            name=name,
             max_instances=1,  # never two at once
             coalesce=True,  # a loop that was held up runs once, not once per interval that it missed
             misfire_grace_time=None,  # and it does run, however late
