@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -80,3 +81,22 @@ def test_a_full_device_for_the_output_is_one_line(manifest: str) -> None:
         )
     assert ended.returncode == 2
     assert ended.stderr == "headway check: [Errno 28] No space left on device\n"
+
+
+def test_explain_without_a_controller_is_one_plain_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment's proxy is not asked for what is on this machine."""
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        assert main(["explain", "demo/chat", "--admin-address", address]) == 2
+    expected = f"headway explain: no controller answers on {address}: connection refused\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_explain_names_an_address_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, one line."""
+    assert main(["explain", "demo/chat", "--admin-address", "here"]) == 2
+    assert "address must be HOST:PORT" in capsys.readouterr().err
