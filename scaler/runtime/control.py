@@ -37,7 +37,7 @@ class TickReport:
     leading: bool
     published: bool  # the answers had changed, and were written
     took_s: float  # on the wall
-    problems: tuple[str, ...] = ()  # stores that could not be written
+    problems: tuple[str, ...] = ()  # what could not be seen or written, one line each
 
 
 class Controller:
@@ -70,7 +70,7 @@ class Controller:
         # In a thread, so that probes and `/plan` are answered while ten thousand workloads are decided about.
         result: StepResult = await asyncio.to_thread(step, state, observation, self.policy, now_s)
         self._state = result.state
-        problems: list[str] = []
+        problems = list(self._ports.observer.problems)
         published = await self._publish(result.plan, problems)
         report = TickReport(
             plan=result.plan,
