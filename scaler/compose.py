@@ -44,6 +44,7 @@ from scaler.core.values import WorkloadId
 from scaler.ports import Clock, MetricsSource, PlanStore, StateStore
 from scaler.report.plan_json import plan_document
 from scaler.runtime.control import Controller, Ports, TickReport
+from scaler.runtime.interpreter import answer_promptly
 from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.logging import log_tick
 from scaler.runtime.loop import Cadence, ControlLoop
@@ -128,6 +129,7 @@ async def run_scaler(config: ProcessConfig, stop: asyncio.Event, overrides: Over
     http = HttpServer(metrics_app(registry, holder.ready), http_address)
     async with AsyncExitStack() as stack:
         await follower.poll()  # so that the first call finds the plan
+        answer_promptly()
         await stack.enter_async_context(_running(follower))
         await stack.enter_async_context(http)
         await stack.enter_async_context(server)
