@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -196,6 +197,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _demo(options: argparse.Namespace) -> int:
     from scaler.demo.run import DemoError, DemoOptions, DemoStopped, run_demo
     from scaler.runtime.logging import configure_logging
+    from scaler.runtime.processes import STOP_SIGNALS
 
     configure_logging(level="warning")  # stdout is for the result
     names = {f: getattr(options, f) for f in DemoOptions.__dataclass_fields__ if f != "to_stderr"}
@@ -204,6 +206,8 @@ def _demo(options: argparse.Namespace) -> int:
     except DemoError as error:
         raise BadInputError(str(error)) from error
     except DemoStopped as stopped:
+        for number in STOP_SIGNALS:  # all is ended: the impatient must not cut short the last milliseconds
+            signal.signal(number, signal.SIG_IGN)
         return 128 + stopped.number
     _write_json(options.json, result.model_dump(mode="json", by_alias=True))
     return OK

@@ -1,5 +1,6 @@
 """What `headway` does with the files and pipes that it is to write, and with a controller that does not answer."""
 
+import asyncio
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scaler.cli import main
+from tests.roles_rig import PATIENCE_S, rig_in
 
 MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n"
 
@@ -100,3 +102,19 @@ def test_explain_names_an_address_that_is_none(capsys: pytest.CaptureFixture[str
     """Exit status 2, one line."""
     assert main(["explain", "demo/chat", "--admin-address", "here"]) == 2
     assert "address must be HOST:PORT" in capsys.readouterr().err
+
+
+async def test_serve_gives_up_on_a_role_that_cannot_start(tmp_path: Path) -> None:
+    """An address that is taken: exit status 2, the role's own words on stderr, and no role left running."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with rig_in(tmp_path) as rig:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "scaler", "serve", "--config", str(rig.config), "--grpc-address", address,
+                stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            # The roles have the same stderr: it ends when the last of them has ended.
+            _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 2
+    assert f"headway scaler: {address} cannot be bound" in errors.decode()
+    assert errors.decode().endswith("headway serve: the scaler cannot start\n")

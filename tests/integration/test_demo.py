@@ -136,10 +136,14 @@ async def test_a_signal_ends_the_demo_with_its_processes_and_files(tmp_path: Pat
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "scaler", "demo", "--trace", str(a_trace(tmp_path)), "--report", str(tmp_path / "r.html"),
         env=os.environ | {"TMPDIR": str(temporary)}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )  # fmt: skip
     await until(lambda: list(temporary.glob("headway-*/*.json")) and len(_children(process.pid)) == 2, "both roles")
     children = _children(process.pid)
-    process.send_signal(number)
+    if number is signal.SIGTERM:
+        process.send_signal(number)
+    else:
+        os.killpg(process.pid, number)  # as a terminal does: to all of them at once
     process.send_signal(number)  # the impatient do not get more than the patient
     _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 128 + number
