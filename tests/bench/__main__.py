@@ -129,10 +129,14 @@ def _print(figures: Sequence[Figure], out: Console) -> None:
 
 def _cells(figure: Figure) -> tuple[str, ...]:
     spread = figure.spread
-    between = f"{spread.low:.3g} .. {spread.high:.3g}" if spread and len(spread.values) > 1 else ""
+    between = f"{_shown(spread.low)} .. {_shown(spread.high)}" if spread and len(spread.values) > 1 else ""
     verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.met]
-    value = f"{figure.value:.3g}" + ("" if figure.unit == "ratio" else f" {figure.unit}")
+    value = _shown(figure.value) + ("" if figure.unit == "ratio" else f" {figure.unit}")
     return f"  {figure.name}", value, between, str(figure.target or ""), verdict
+
+
+def _shown(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _document(options: argparse.Namespace, figures: Sequence[Figure], details: dict[str, Any]) -> dict[str, Any]:
