@@ -403,6 +403,15 @@ def test_two_servers_behind_one_pod_have_no_rate(apart_s: float) -> None:
         assert readings([*one, *other], projector, now_s=now_s).output_tokens_rps == Missing(Reason.INVALID_VALUE)
 
 
+def test_two_counters_of_one_name_are_no_movement() -> None:
+    """What two servers behind one pod dispute does not hide that all else stands still."""
+    projector = Projector(DecisionSettings())
+    for i in range(4):
+        one, other = counted(T0 + 15 * i, 1e6 + 150 * i), counted(T0 + 15 * i, 1e5)
+        seen = readings([*at("10.0.0.1:8000", one), *at("10.0.0.1:8001", other)], projector, now_s=T0 + 15 * i)
+    assert seen.still_s == Known(45.0)
+
+
 def test_two_servers_that_are_scraped_far_apart_never_make_one_rate() -> None:
     """Where the newest sample is now the one's and now the other's, each has its own rate, never the jump between."""
     projector = Projector(DecisionSettings())
