@@ -73,10 +73,10 @@ def traffic_of(trace: Path | None, simulated_s: float, seed: int) -> Traffic:
     once = draw_arrivals(recorded, np.random.default_rng(seed), PROFILE.lengths)
     if not once.count:
         raise ValueError("the trace has no requests in the part to play")
-    profile = _profile_for(once) if has_lengths else PROFILE
-    scale = PEAK_REPLICAS / _peak(_needed(once, profile, has_lengths=has_lengths))
+    scale = PEAK_REPLICAS / _peak(_needed(once, has_lengths=has_lengths))
     arrivals = _on_unix_time(draw_arrivals(recorded, np.random.default_rng(seed), PROFILE.lengths, scale=scale))
-    first = _needed(arrivals, profile, has_lengths=has_lengths)[0]
+    profile = _profile_for(arrivals) if has_lengths else PROFILE  # of these: a small trace alone has no steady mean
+    first = _needed(arrivals, has_lengths=has_lengths)[0]
     return Traffic(
         name=trace_name(path),
         attribution=BUNDLED_FROM if trace is None else f"{path.name}, as given",
@@ -173,12 +173,12 @@ def _profile_for(arrivals: Arrivals) -> EngineProfile:
     return replace(PROFILE, max_model_len=context, capacity_rps=capacity_rps)
 
 
-def _needed(arrivals: Arrivals, profile: EngineProfile, *, has_lengths: bool) -> _Floats:
+def _needed(arrivals: Arrivals, *, has_lengths: bool) -> _Floats:
     """Return the replicas that each minute needs: by its work where the trace tells it, else by its requests."""
     edges = np.arange(arrivals.start_s, arrivals.end_s + BIN_S, BIN_S)
     if not has_lengths:
         requests = np.histogram(arrivals.at_s, bins=edges)[0]
-        return requests / (BIN_S * profile.capacity_rps * TARGET)
+        return requests / (BIN_S * PROFILE.capacity_rps * TARGET)
     work_s = _work_s(arrivals.prompt_tokens.astype(float), arrivals.output_tokens.astype(float))
     per_minute = np.histogram(arrivals.at_s, bins=edges, weights=work_s)[0]
     return per_minute / (BIN_S * PROFILE.capacity_rps * _mean_work_s() * TARGET)
