@@ -106,7 +106,7 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
         loop = ControlLoop(controller, clock, cadence, log_tick)
         registry = _registry()
-        registry.register(ControllerCollector(lambda: _snapshot(controller, loop), clock.now_s))
+        registry.register(ControllerCollector(lambda: _snapshot(controller, loop), clock.now_s, lambda: observer.stats))
         http_address = overrides.http_address or config.controller.http_address
         admin_address = overrides.admin_address or config.controller.admin_address
         http = HttpServer(metrics_app(registry, lambda: controller.ready), http_address)
