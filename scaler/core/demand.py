@@ -44,9 +44,8 @@ def demand_of_pool(
 ) -> Demand:
     """Return completions plus the change of what is in the system plus rejections, in the workload's work unit.
 
-    Flow balance: arrivals = departures + growth. The growth is taken over the rate window, and only between ticks at
-    which every replica was believed; without it the sum is a lower bound, which may scale up and not down. A negative
-    result (aborts, deleted pods) is Missing.
+    Flow balance: arrivals = departures + growth, here over the rate window. Where a part is not known, the sum of the
+    others is a lower bound, which may scale up and not down. A negative result (a mass abort) is Missing.
     """
     in_system = _extended(history, pool, decision, now_s)
     growth = _growth_rps(in_system, decision.rate_window_s, now_s)

@@ -12,7 +12,6 @@ from scaler.core.demand import Demand, capacity_of, units_per_request
 from scaler.core.observation import QueueReading, ReplicaCounts
 from scaler.core.plan import Saturation
 from scaler.core.pool import Pool
-from scaler.core.saturation import utilisation_target
 from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
 
 # A wish is a count of replicas. Readings are sums of floats, so a need that is whole up to rounding is that whole
@@ -121,7 +120,7 @@ def _for_demand(demand: Reading, settings: WorkloadSettings, decision: DecisionS
         return Missing(_reason_of(capacity))
     if not isinstance(demand, Known):
         return Missing(_reason_of(demand))
-    return _whole(demand.value / capacity.value / utilisation_target(settings, decision))
+    return _whole(demand.value / capacity.value / decision.utilisation_target)
 
 
 def _backlog(

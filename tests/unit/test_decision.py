@@ -29,6 +29,12 @@ def test_a_surge_is_answered_in_one_tick() -> None:
     assert result.reason == "reactive: demand"
 
 
+def test_the_target_of_the_active_ratio_is_not_that_of_the_capacity() -> None:
+    """Of 25/s at 5/s a replica and 0.85: six, whatever share of the slots is to be in use."""
+    ticker = Ticker(workload(active_ratio_target=0.5, slots_per_replica=100))
+    assert ticker.settled(seen(replicas(10))).target == 6
+
+
 def test_replicas_on_their_way_do_not_make_it_ask_for_more() -> None:
     """The same load with the surge's replicas pending asks for no more, tick after tick."""
     ticker = Ticker()
