@@ -64,12 +64,14 @@ class Controller:
         """Run one tick and return its report. StoreError while what was published before cannot be read."""
         clock = self._ports.clock
         began_s = clock.monotonic_s()
-        state = await self._state_to_start_from()
+        leading = self._ports.leadership.leading
+        state = await self._state_to_start_from(begins_to_lead=leading and not self._led)
         now_s = clock.now_s()
         observation = self._with_baseline(await self._ports.observer.observe(self.policy.workloads, now_s))
         # In a thread, so that probes and `/plan` are answered while ten thousand workloads are decided about.
         result: StepResult = await asyncio.to_thread(step, state, observation, self.policy, now_s)
-        self._state = result.state
+        # Only now is the start over: a tick that failed before leaves it to the next one.
+        self._state, self._baseline, self._led = result.state, {}, leading
         problems = list(self._ports.observer.problems)
         published = await self._publish(result.plan, problems)
         report = TickReport(
@@ -88,21 +90,15 @@ class Controller:
         if self._state is not None:
             self._ports.states.save(self._state)
 
-    async def _state_to_start_from(self) -> EngineState:
+    async def _state_to_start_from(self, *, begins_to_lead: bool) -> EngineState:
         """Return the state of the last tick; at a start, and on beginning to lead, a state to start with.
 
         Whoever led before may have published other targets than ours: they are what is in force.
         """
-        leading = self._ports.leadership.leading
-        begins_to_lead, self._led = leading and not self._led, leading
         if self._state is not None and not begins_to_lead:
             return self._state
-        try:
-            state = self._ports.states.load() if self._state is None else self._state
-            await self._read_published()
-        except StoreError:
-            self._led = False  # and so begin anew at the next tick
-            raise
+        await self._read_published()
+        state = self._ports.states.load() if self._state is None else self._state
         return resumed(state, self._ports.clock.now_s())
 
     async def _read_published(self) -> None:
@@ -122,7 +118,6 @@ class Controller:
         for key, target in self._baseline.items():
             seen = workloads.get(key, WorkloadObservation(counts=Missing(Reason.NOT_OBSERVED)))
             workloads[key] = replace(seen, published_target=target)
-        self._baseline = {}  # from the first tick on, every workload has its target in the state
         return Observation(workloads)
 
     async def _publish(self, plan: Plan, problems: list[str]) -> bool:
