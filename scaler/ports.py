@@ -1,10 +1,10 @@
 """What the decision needs of the world, as protocols. Adapters implement them; the runtime and the demo use them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from scaler.config.models import WorkloadSettings
+from scaler.config.models import Policy, WorkloadSettings
 from scaler.core.observation import Observation, ReplicaCounts
 from scaler.core.published import Heartbeat, PublishedPlan, StoredPlan
 from scaler.core.state import EngineState
@@ -49,6 +49,15 @@ class SampleBatch:
     partial: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class VectorBatch:
+    """An instant vector: rows of labels and value. The values are as of `at_s`, when they were evaluated."""
+
+    rows: Sequence[tuple[Mapping[str, str], float]]
+    at_s: float
+    partial: tuple[str, ...] = ()
+
+
 class Clock(Protocol):
     """The only way to ask for the time. Seconds may run faster than the wall's (a rehearsal); waiting follows."""
 
@@ -81,6 +90,36 @@ class MetricsSource(Protocol):
         ...
 
 
+class QuerySource(Protocol):
+    """A server that evaluates PromQL. The text is Headway's own or the platform's; none of it comes from a tenant."""
+
+    async def vector(self, query: str, now_s: float) -> VectorBatch:
+        """Return the instant vector of an expression; SourceError when it cannot. Never raises anything else."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """What Headway keeps of a pod. Times are Unix seconds; None where it has not happened (yet)."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str  # uid of the controlling object; empty where there is none
+    template: str  # what tells versions of the pod template apart (pod-template-hash, controller-revision-hash)
+    phase: str
+    ready: bool
+    gated: bool  # has scheduling gates
+    unschedulable: bool
+    terminating: bool
+    node: str
+    ip: str
+    ports: tuple[int, ...]  # the container ports that the pod lists
+    created_s: float
+    scheduled_s: float | None
+    ready_s: float | None  # when Ready last became true
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadView:
     """A workload's replicas as the cluster knows them. `pods` are the live, ready ones."""
@@ -88,11 +127,12 @@ class WorkloadView:
     counts: ReplicaCounts
     pods: tuple[str, ...]
     rollout: bool = False
+    members: tuple[PodRecord, ...] = ()  # all its pods, where the view knows more than their names
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The cluster view at a time."""
+    """The cluster view. `at_s` is when it was last known to be current, not when it was asked."""
 
     at_s: float
     workloads: Mapping[WorkloadId, WorkloadView]
@@ -116,6 +156,32 @@ class Observer(Protocol):
     @property
     def problems(self) -> tuple[str, ...]:
         """One short line for each thing that kept the last observation from being whole; no secrets."""
+        ...
+
+
+class PolicySource(Protocol):
+    """What steers the decision right now: fixed by a file, or followed from the ScaledObjects in the cluster."""
+
+    def current(self) -> Policy:
+        """Return the policy of this tick. Never raises: what cannot be read stays as it last was."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about a workload that a person should see where they look first: its Events."""
+
+    workload: WorkloadId
+    reason: str  # CamelCase, stable: people filter by it
+    message: str
+    warning: bool = False
+
+
+class Notices(Protocol):
+    """Where notices go. Limited in rate: what is too much is dropped and counted."""
+
+    async def post(self, notices: Sequence[Notice], now_s: float) -> None:
+        """Post them. Never raises: a notice is not worth a tick."""
         ...
 
 

@@ -69,8 +69,21 @@ class DecisionSettings(Frozen):
     level_step_max: Annotated[float, Field(gt=1)] = 2.0  # a saturation level may at most double the replicas at once
     default_lead_time_s: PositiveSeconds = 300.0
     control_delays_s: Annotated[float, Field(ge=0)] = 90.0  # scrape + rate window + tick + KEDA and HPA period
+    view_stale_after_s: PositiveSeconds = 180.0  # a cluster view that heard nothing for longer is no view
     evidence_ttl_s: PositiveSeconds = 900.0  # without evidence for this long KEDA gets an error, and holds
     rate: RateLimit = RateLimit()
+
+
+class SourceRef(Frozen):
+    """Where a workload's work is seen before it reaches a replica: a broker's queue or a gateway's route.
+
+    The platform grants it. `identity` are the values of the two labels that name it among the series of its preset.
+    """
+
+    preset: str  # of a queue (rabbitmq), of a gateway, or profile:<name>
+    identity: tuple[str, str]
+    share: Share = 1.0  # of what is there: the part of this cluster, where several consume one queue
+    prefetch: Annotated[int, Field(ge=1)] | None = None  # messages that one consumer of the queue may hold
 
 
 class WorkloadSettings(Frozen):
@@ -92,7 +105,8 @@ class WorkloadSettings(Frozen):
     mode: Mode = Mode.AUTO
     min_replicas: Annotated[int, Field(ge=0)] = 1
     max_replicas: Annotated[int, Field(ge=0)] = 100
-    source: str | None = None
+    source: str | None = None  # the name under which the platform grants `demand_source`
+    demand_source: SourceRef | None = None
     timezone: str = "UTC"
 
 

@@ -45,6 +45,14 @@ class QueueReading:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayReading:
+    """What a gateway in front of a workload sees, before the replicas do. It is known at zero replicas too."""
+
+    arrivals_rps: Reading  # requests per second, those that found no replica included
+    waiting: Reading = _NOT_EXPORTED  # requests that the gateway itself holds back
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaCounts:
     """How many replicas there are, by what they are good for. `spec` is what the scale target was told.
 
@@ -70,6 +78,7 @@ class WorkloadObservation:
     counts: ReplicaCounts | Missing
     replicas: tuple[ReplicaReading, ...] = ()  # one per ready replica; a silent one is here, with Missing readings
     queue: QueueReading | None = None  # for a workload that consumes a broker's queue
+    gateway: GatewayReading | None = None  # for a workload behind a gateway that the platform granted
     rollout: bool = False  # two versions of the pod template are running
     published_target: int | None = None  # what the plan store still held when this controller started
     forecast: Absent = field(default_factory=lambda: Absent("no_forecaster"))

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     STALLED = "stalled"  # requests wait, nothing runs, the GPU is idle
     DISPUTED = "disputed"  # says idle while its GPU is busy or out of sight
     VIEW_UNAVAILABLE = "view_unavailable"  # the cluster view has no answer about this workload
+    VIEW_STALE = "view_stale"  # the cluster view has heard nothing for too long: what it shows may be gone
+    NOT_GRANTED = "not_granted"  # the platform did not grant this source to the workload's namespace
     OBSERVE_MODE = "observe_mode"  # Headway recommends and exports only
     UNDECIDABLE = "undecidable"  # its numbers overflow: no arithmetic can be done on them
     NOT_OBSERVED = "not_observed"  # the workload was not in this observation at all
