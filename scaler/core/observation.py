@@ -28,6 +28,7 @@ class ReplicaReading:
     preemptions_rps: Reading = _NOT_EXPORTED  # events per second
     rejections_rps: Reading = _NOT_EXPORTED  # requests refused per second: demand that no gauge shows
     queue_time_s: Reading = _NOT_EXPORTED  # a measured quantile; lags on engines that record it at the end
+    slots: Reading = _NOT_EXPORTED  # requests that the engine itself lets run at once
     gpu_activity: Reading = _NOT_CONFIGURED  # 0..1
     still_s: Reading = _NOT_EXPORTED  # seconds since any counter of this engine last moved
 
