@@ -48,6 +48,7 @@ from scaler.runtime.interpreter import answer_promptly
 from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.logging import log_tick
 from scaler.runtime.loop import Cadence, ControlLoop
+from scaler.runtime.policy import FixedPolicy
 from scaler.runtime.processes import Role, keep_running
 
 _log = structlog.get_logger(__name__)
@@ -101,8 +102,15 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
     _make_room_for_plan(config, overrides)
     async with AsyncExitStack() as stack:
         observer = await _observer(config, clock, stack)
-        ports = Ports(observer, _plan_store(config, overrides), _state_store(config), SoleLeadership(), clock)
-        controller = Controller(ports, policy, heartbeat_s=config.controller.heartbeat_s)
+        ports = Ports(
+            policies=FixedPolicy(policy),
+            observer=observer,
+            plans=_plan_store(config, overrides),
+            states=_state_store(config),
+            leadership=SoleLeadership(),
+            clock=clock,
+        )
+        controller = Controller(ports, heartbeat_s=config.controller.heartbeat_s)
         cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
         loop = ControlLoop(controller, clock, cadence, log_tick)
         registry = _registry()

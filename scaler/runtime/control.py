@@ -7,20 +7,20 @@ heartbeat is too old.
 import asyncio
 from dataclasses import dataclass, replace
 
-from scaler.config.models import Policy
 from scaler.core.engine import StepResult, step
 from scaler.core.observation import Observation, WorkloadObservation
 from scaler.core.plan import Plan
 from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan, answers_of, stopped_evidence
 from scaler.core.state import EngineState, resumed
 from scaler.core.values import Missing, Reason, WorkloadId
-from scaler.ports import Clock, Leadership, Observer, PlanStore, StateStore, StoreError
+from scaler.ports import Clock, Leadership, Observer, PlanStore, PolicySource, StateStore, StoreError
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What a controller is connected to."""
 
+    policies: PolicySource
     observer: Observer
     plans: PlanStore
     states: StateStore
@@ -43,16 +43,15 @@ class TickReport:
 class Controller:
     """Runs ticks over the ports. One tick at a time: the caller sees to that (see `ticks.py`)."""
 
-    def __init__(self, ports: Ports, policy: Policy, *, heartbeat_s: float = 60.0) -> None:
+    def __init__(self, ports: Ports, *, heartbeat_s: float = 60.0) -> None:
         self._ports = ports
-        self.policy = policy
         self._heartbeat_s = heartbeat_s
         self._state: EngineState | None = None  # None until loaded
         self._baseline: dict[WorkloadId, int] = {}  # what was published before this start
         self._version: PlanVersion | None = None
         self._answers: dict[WorkloadId, Answer] | None = None  # as published by this controller
         self._beat_due_s = 0.0
-        self._led = False
+        self._led: int | None = None  # the epoch that the last tick led in
         self.last: TickReport | None = None
 
     @property
@@ -64,16 +63,16 @@ class Controller:
         """Run one tick and return its report. StoreError while what was published before cannot be read."""
         clock = self._ports.clock
         began_s = clock.monotonic_s()
-        leading = self._ports.leadership.leading
-        state = await self._state_to_start_from(begins_to_lead=leading and not self._led)
-        now_s = clock.now_s()
-        observation = self._with_baseline(await self._ports.observer.observe(self.policy.workloads, now_s))
+        led = _epoch_led(self._ports.leadership)
+        state = await self._state_to_start_from(begins_to_lead=led is not None and led != self._led)
+        policy, now_s = self._ports.policies.current(), clock.now_s()
+        observation = self._with_baseline(await self._ports.observer.observe(policy.workloads, now_s))
         # In a thread, so that probes and `/plan` are answered while ten thousand workloads are decided about.
-        result: StepResult = await asyncio.to_thread(step, state, observation, self.policy, now_s)
+        result: StepResult = await asyncio.to_thread(step, state, observation, policy, now_s)
         # Only now is the start over: a tick that failed before leaves it to the next one.
-        self._state, self._baseline, self._led = result.state, {}, leading
+        self._state, self._baseline, self._led = result.state, {}, led
         problems = list(self._ports.observer.problems)
-        published = await self._publish(result.plan, problems)
+        published = await self._publish(result.plan, policy.decision.stale_after_s, problems)
         report = TickReport(
             plan=result.plan,
             version=self._version,
@@ -120,13 +119,12 @@ class Controller:
             workloads[key] = replace(seen, published_target=target)
         return Observation(workloads)
 
-    async def _publish(self, plan: Plan, problems: list[str]) -> bool:
+    async def _publish(self, plan: Plan, stale_after_s: float, problems: list[str]) -> bool:
         """Write the plan if its answers changed, else a heartbeat that is due; return whether the plan was written."""
-        leadership = self._ports.leadership
-        if not leadership.leading:
-            return False
+        if self._led is None or _epoch_led(self._ports.leadership) != self._led:
+            return False  # not ours to publish, or no longer: what was decided started from another's plan
         answers = answers_of(plan)
-        stopped = stopped_evidence(plan, self.policy.decision.stale_after_s)
+        stopped = stopped_evidence(plan, stale_after_s)
         if plan.at_s < self._beat_due_s - self._heartbeat_s:
             self._answers = None  # the clock was set back: no later heartbeat would count until it has caught up
         try:
@@ -142,11 +140,16 @@ class Controller:
         return False
 
     async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:
-        version = _next_version(self._version, self._ports.leadership.epoch, plan.at_s)
+        version = _next_version(self._version, self._led or 0, plan.at_s)
         beat = Heartbeat(version, plan.at_s, stopped)
         await self._ports.plans.publish(PublishedPlan(version, answers), beat)
         self._version, self._answers = version, answers
         self._beat_due_s = plan.at_s + self._heartbeat_s
+
+
+def _epoch_led(leadership: Leadership) -> int | None:
+    """Return the epoch in which this controller leads. Leading again in a later one is a new beginning."""
+    return leadership.epoch if leadership.leading else None
 
 
 def _next_version(current: PlanVersion | None, epoch: int, now_s: float) -> PlanVersion:

@@ -19,6 +19,7 @@ from scaler.core.published import Answer, Heartbeat, PublishedPlan
 from scaler.core.values import WorkloadId
 from scaler.runtime.control import Controller, Ports
 from scaler.runtime.leadership import SoleLeadership
+from scaler.runtime.policy import FixedPolicy
 from scaler.runtime.processes import stop_on_signals
 from tests.bench.children import say, told
 from tests.bench.fleet import Fleet, policy, workload_ids
@@ -71,9 +72,9 @@ async def control(task: Mapping[str, Any]) -> None:
     clock, count = SystemClock(), int(task["workloads"])
     store = PulsingStore(Path(task["plan"]), workload_ids(count)[: int(task["pulsing"])], clock)
     observer = FleetObserver(Fleet(count, int(task["replicas"])))
-    ports = Ports(observer, store, MemoryStateStore(), SoleLeadership(), clock)
     # With a hold no longer than a tick the targets follow the load, and every plan differs from the one before.
-    controller = Controller(ports, policy(count, DecisionSettings(hold_s=float(task["tick_s"]))))
+    policies = FixedPolicy(policy(count, DecisionSettings(hold_s=float(task["tick_s"]))))
+    controller = Controller(Ports(policies, observer, store, MemoryStateStore(), SoleLeadership(), clock))
     took_s: list[float] = []
     due_s = clock.monotonic_s()
     while not stop.is_set():

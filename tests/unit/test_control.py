@@ -10,9 +10,10 @@ from scaler.config.models import Policy, WorkloadSettings
 from scaler.core.observation import Observation, ReplicaCounts, WorkloadObservation
 from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan, StoredPlan
 from scaler.core.values import Missing, Reason, WorkloadId
-from scaler.ports import StoreError
+from scaler.ports import Leadership, StoreError
 from scaler.runtime.control import Controller, Ports
 from scaler.runtime.leadership import SoleLeadership
+from scaler.runtime.policy import FixedPolicy
 from tests.core_builders import CHAT, T0, replica, replicas, seen, workload
 
 BUSY = seen(replicas(4, running=32, waiting=40, completions_rps=5))
@@ -91,13 +92,13 @@ class Rig:
     observer: ScriptedObserver = field(default_factory=ScriptedObserver)
     plans: BreakableStore = field(default_factory=BreakableStore)
     states: MemoryStateStore = field(default_factory=MemoryStateStore)
-    leadership: SoleLeadership = field(default_factory=SoleLeadership)
+    leadership: Leadership = field(default_factory=SoleLeadership)
     clock: HandClock = field(default_factory=HandClock)
 
     def controller(self) -> Controller:
         """Start a controller on what is there."""
-        ports = Ports(self.observer, self.plans, self.states, self.leadership, self.clock)
-        return Controller(ports, Policy(workloads=(workload(),)))
+        policies = FixedPolicy(Policy(workloads=(workload(),)))
+        return Controller(Ports(policies, self.observer, self.plans, self.states, self.leadership, self.clock))
 
     async def stored(self) -> StoredPlan:
         """Return what the scalers would read."""
@@ -221,10 +222,8 @@ class HandLeadership:
 async def test_who_leads_again_starts_from_what_was_published_meanwhile() -> None:
     """The other controller published 9 in its epoch; ours, which would have 4, holds the 9 and is newer."""
     leadership = HandLeadership()
-    rig = Rig()
-    controller = Controller(
-        Ports(rig.observer, rig.plans, rig.states, leadership, rig.clock), Policy(workloads=(workload(),))
-    )
+    rig = Rig(leadership=leadership)
+    controller = rig.controller()
     assert (await controller.tick()).plan.recommendations[CHAT].target == 4
     leadership.leading = False
     rig.clock.at_s += 600
@@ -292,3 +291,36 @@ async def test_a_published_workload_that_is_not_seen_keeps_its_answer() -> None:
     report = await rig.controller().tick()
     assert report.plan.recommendations[CHAT].target == 4
     assert WorkloadId("demo", "chat") in (await rig.stored()).plan.answers
+
+
+async def test_who_lost_the_lead_and_has_it_again_between_two_ticks_starts_anew() -> None:
+    """A whole term of another controller fits between two ticks: its plan is in force, not what we had before it."""
+    leadership = HandLeadership()
+    rig = Rig(leadership=leadership)
+    controller = rig.controller()
+    await controller.tick()
+    theirs = PlanVersion(2, 1)
+    await rig.plans.publish(
+        PublishedPlan(theirs, {CHAT: Answer(7, "", active=True, present=True)}), Heartbeat(theirs, rig.clock.at_s, {})
+    )
+
+    leadership.epoch = 3
+    rig.clock.at_s += 15
+    assert (await controller.tick()).plan.recommendations[CHAT].target == 7
+    assert (await rig.stored()).plan.version.epoch == 3
+
+
+async def test_a_plan_that_was_decided_before_a_change_of_leader_is_not_published() -> None:
+    """The lead is lost and won back while the tick runs: what it decided started from another's plan."""
+    leadership = HandLeadership()
+    rig = Rig(leadership=leadership)
+
+    class Interrupting(ScriptedObserver):
+        async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
+            leadership.epoch += 2
+            return await super().observe(workloads, now_s)
+
+    rig.observer = Interrupting()
+    report = await rig.controller().tick()
+    assert not report.published
+    assert rig.plans.plans == 0
