@@ -41,15 +41,18 @@ class SignalReader:
         if matched is None:
             return self.absence(owned, optional=signal.optional), None
         candidate, parts, disputed = matched
-        match signal.kind:
+        match signal.kind_of(candidate):
             case Kind.GAUGE:
                 reading = self._gauge((owner, signal.field), signal, candidate, parts)
             case _ if disputed:
                 reading = Missing(Reason.INVALID_VALUE)
             case Kind.COUNTER:
-                reading = self._counter((owner, signal.field, candidate.name), parts)
+                reading = _divided(self._counter((owner, signal.field, candidate.name), parts), candidate.divisor)
             case Kind.HISTOGRAM:
-                reading = self._histogram((owner, signal.field, candidate.name), signal, parts)
+                quantile = self._histogram((owner, signal.field, candidate.name), signal, parts)
+                reading = _divided(quantile, candidate.divisor)
+            case Kind.RATIO:
+                reading = _divided(self._ratio((owner, signal.field), signal, candidate, owned), candidate.divisor)
         return reading, candidate.name
 
     def values(self, signal: Signal, owned: Owned) -> tuple[float, dict[Hashable, float]]:
@@ -113,6 +116,34 @@ class SignalReader:
             return Missing(Reason.INVALID_VALUE)
         value = histogram_quantile(self.quantile, rises)
         return Missing(Reason.NO_COMPLETIONS) if value is None else Known(value, whole.age_s)
+
+    def _ratio(self, key: Hashable, signal: Signal, candidate: Candidate, owned: Owned) -> Reading:
+        """Return the rise of a counter for each one that another rose; without any there is no mean, and not 0."""
+        ages_s, rises = [], []
+        for name in candidate.names():
+            parts, disputed = _newest_by_part(owned.get(name, ()), candidate, signal.parts)
+            if not parts:
+                return self.absence(owned)
+            risen = Missing(Reason.INVALID_VALUE) if disputed else self._risen((key, name), parts)
+            if not isinstance(risen, Known):
+                return risen
+            ages_s.append(risen.age_s)
+            rises.append(risen.value)
+        above, below = rises
+        return Known(above / below, max(ages_s)) if below > 0 else Missing(Reason.NO_COMPLETIONS)
+
+    def _risen(self, key: Hashable, parts: Mapping[Part, Sample]) -> Reading:
+        """Return how much a counter rose over the window, all parts together."""
+        whole = _combined(self._observed(key, parts).values(), math.fsum)
+        if not isinstance(whole, Known):
+            return whole
+        total = 0.0
+        for part, sample in parts.items():
+            increase = self.counters.increase((key, part, _instance(sample)))
+            if not isinstance(increase, Increase):
+                return increase
+            total += increase.amount
+        return Known(total, whole.age_s)
 
     def _observed(self, key: Hashable, parts: Mapping[Part, Sample]) -> dict[Part, Reading]:
         """Judge the samples of counters and let the tracker see the good ones.
@@ -179,7 +210,7 @@ def _newest_by_part(
     newest: dict[Part, Sample] = {}
     others: list[tuple[Part, Sample]] = []
     for sample in samples:
-        if any(sample.labels.get(label) != value for label, value in candidate.where):
+        if not candidate.takes(sample.labels):
             continue
         part = tuple(sample.labels.get(label, "") for label in labels)
         seen = newest.get(part)
@@ -228,6 +259,10 @@ def _combined(readings: Iterable[Reading], combine: Callable[[list[float]], floa
     if stale_s:
         return Stale(max(stale_s))
     return Known(combine([r.value for r in known]), max(r.age_s for r in known))
+
+
+def _divided(reading: Reading, divisor: float) -> Reading:
+    return Known(reading.value / divisor, reading.age_s) if isinstance(reading, Known) else reading
 
 
 def _bound(text: str) -> float | None:
