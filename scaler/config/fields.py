@@ -38,6 +38,13 @@ Namespace = Annotated[
     Field(max_length=63, pattern=f"^{_DNS_LABEL}$"),
     WithJsonSchema({"type": "string", "allowed": "a namespace: at most 63 of a-z, 0-9 and '-'"}),
 ]
+# One namespace, or several at once: `team-*`, or `*` for all.
+NamespacePattern = Annotated[
+    str,
+    Field(max_length=63, pattern=r"^[a-z0-9*](?:[-a-z0-9*]*[a-z0-9*])?$"),
+    WithJsonSchema({"type": "string", "allowed": "a namespace, or a pattern of namespaces such as team-* or *"}),
+]
+LABEL_NAME = "[a-zA-Z_][a-zA-Z0-9_]*"
 # KEDA names the HPA keda-hpa-<name>, in at most 63 characters.
 MAX_NAME_CHARS = 54
 ScaledObjectName = Annotated[

@@ -38,6 +38,14 @@ class Problem:
         return f"{self.key} {self.message}" if self.path else self.message
 
 
+class RuleError(ValueError):
+    """A rule between several keys is broken. It carries the problem, seen from the part that has the rule."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(str(problem))
+
+
 class ConfigurationError(ValueError):
     """A configuration is not valid. All that is wrong with it is in `details`, as text in `problems`."""
 
@@ -107,6 +115,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
         case "extra_forbidden":
             siblings = _resolve(_schema_at(model, path[:-1]), model).get("properties", ())
             message = f"is not a known key{did_you_mean(str(path[-1]), siblings)}"
+        case "value_error" if isinstance(details["ctx"]["error"], RuleError):
+            return details["ctx"]["error"].problem.under(*path)
         case "value_error":  # one of our own validators, which says it all and shows only what may be shown
             message = str(details["ctx"]["error"])
         case _:

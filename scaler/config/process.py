@@ -20,7 +20,9 @@ from scaler.config.fields import (
 )
 from scaler.config.models import DecisionSettings, Mode, RateLimit
 from scaler.config.places import Address, FilePath, LoopbackAddress, Url
-from scaler.config.sections import Section, both_or_neither
+from scaler.config.problems import Problem
+from scaler.config.profiles import MAX_PROFILES, QueryProfile
+from scaler.config.sections import Section, both_or_neither, exactly_one
 
 DEFAULT_MIN_REPLICAS = 1
 DEFAULT_MAX_REPLICAS = 100
@@ -76,7 +78,7 @@ class ClockSection(Section):
     origin: Annotated[float, Field(ge=0)] | None = None  # Unix seconds
 
     @classmethod
-    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str | Problem]:
         """Yield that a pace needs an origin: processes that each took their own start would disagree on the time."""
         yield from both_or_neither(given, "wallOrigin", "origin")
         speed = given.get("speed", 1)
@@ -103,7 +105,7 @@ class TlsSection(Section):
     allowed_client_names: tuple[Annotated[str, Field(min_length=1, max_length=253)], ...] = ()
 
     @classmethod
-    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str | Problem]:
         """Yield that a CA and names go together: each alone looks like a check of callers and is none."""
         ca, names = "clientCaFile" in given, "allowedClientNames" in given
         if names and not ca:
@@ -154,7 +156,7 @@ class PrometheusSection(Section):
     tenant_header: TenantHeader | None = None
 
     @classmethod
-    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str | Problem]:
         """Yield that credentials must be whole, and of one kind."""
         yield from both_or_neither(given, "username", "passwordFile")
         yield from both_or_neither(given, "certFile", "keyFile")
@@ -185,12 +187,10 @@ class MetricsSection(Section):
     replay: ReplaySection | None = None
 
     @classmethod
-    def rules(cls, given: Mapping[str, Any]) -> Iterator[str]:
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str | Problem]:
         """Yield that there must be one source: samples of one workload come from one place."""
         names = [camel_key(name) for name in cls.model_fields]
-        chosen = [name for name in names if name in given]
-        if len(chosen) != 1:
-            yield f"must give exactly one of {', '.join(names)}, was {' and '.join(chosen) or 'none'}"
+        yield from exactly_one(given, names)
 
 
 class GpuMetricsSection(MetricsSection):
@@ -256,5 +256,9 @@ class ProcessConfig(Section):
     metrics: MetricsSection | None = None
     gpu_metrics: GpuMetricsSection | None = None
     broker: BrokerSection = BrokerSection()
+    profiles: Annotated[
+        tuple[QueryProfile, ...],
+        Field(max_length=MAX_PROFILES, json_schema_extra={"allowed": f"a list of at most {MAX_PROFILES} profiles"}),
+    ] = ()
     cluster: ClusterSection | None = None
     workloads: tuple[WorkloadSection, ...] = ()
