@@ -16,6 +16,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from requests.models import PreparedRequest, Response
+from urllib3 import PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
@@ -46,6 +47,11 @@ class Flight:
         """Let go of the socket: the call is over, and its connection may already serve another."""
         with self._lock:
             self._socket = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the call was cut off."""
+        return self._cut
 
     def cut(self) -> None:
         """End the call: whatever waits on its socket returns at once. From any thread, any number of times."""
@@ -108,6 +114,11 @@ class _TLSPool(HTTPSConnectionPool):
     ConnectionCls = _TLSConnection
 
 
+def make_cuttable(manager: PoolManager) -> None:
+    """Let a pool manager use connections that show their socket to the flight of the thread that uses them."""
+    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+
+
 class CuttableAdapter(HTTPAdapter):
     """Keeps connections open between calls, retries nothing by itself, and lets a call be cut off."""
 
@@ -117,7 +128,7 @@ class CuttableAdapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Use connections that show their socket."""
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+        make_cuttable(self.poolmanager)
 
 
 class QuerySession(requests.Session):
