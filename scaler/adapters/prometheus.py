@@ -1,25 +1,26 @@
-"""Samples from anything that speaks the Prometheus HTTP API: Prometheus, Thanos, Mimir, VictoriaMetrics.
+"""Samples and vectors from anything that speaks the Prometheus HTTP API: Prometheus, Thanos, Mimir, VictoriaMetrics.
 
-One query per fetch. Whatever goes wrong becomes a SourceError with its reason; an answer that says of itself that it
+One query per call. Whatever goes wrong becomes a SourceError with its reason; an answer that says of itself that it
 is incomplete is passed on as partial.
 """
 
 import asyncio
 import contextlib
-import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import orjson
 import requests
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from requests.auth import AuthBase
 from requests.models import Response
 from urllib3.exceptions import ReadTimeoutError
 
+from scaler.adapters.bursts import burst
 from scaler.adapters.http_session import (
     BasicAuthFile,
     BearerTokenFile,
@@ -30,10 +31,12 @@ from scaler.adapters.http_session import (
     note,
     read_bounded,
 )
-from scaler.adapters.promql import newest_samples, selector
+from scaler.adapters.promql import newest_samples, selector, vector_rows
 from scaler.core.values import Reason
-from scaler.ports import Clock, SampleBatch, SampleRequest, SourceError
+from scaler.ports import Clock, SampleBatch, SampleRequest, SourceError, VectorBatch
 
+_Read = TypeVar("_Read")
+_Data = dict[str, Any]  # the `data` of an answer: what kind it is, and the result
 _SHOWN_CHARACTERS = 200  # of what a server says, in an error
 
 
@@ -69,7 +72,7 @@ class _TransientError(Exception):
 
 
 class PrometheusSource:
-    """A MetricsSource over the Prometheus HTTP API."""
+    """A MetricsSource and a QuerySource over the Prometheus HTTP API."""
 
     def __init__(self, settings: PrometheusSettings, clock: Clock, rng: random.Random | None = None) -> None:
         """Connect at the first fetch. `rng` draws the jitter of retries."""
@@ -80,16 +83,36 @@ class PrometheusSource:
         self._threads = ThreadPoolExecutor(settings.connections, "prometheus")
         self._client = _client(settings)
 
+    @property
+    def connections(self) -> int:
+        """How many queries can be under way at once. One more would wait, and its time-out would run meanwhile."""
+        return self._settings.connections
+
     async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:  # noqa: ARG002  # the server's own time counts
         """Return the newest sample of each series within the look-back; SourceError when there is no whole answer."""
         query = selector(request, self._clock.wall_duration(self._settings.lookback_s))
-        try:
-            async with asyncio.timeout(self._settings.total_timeout_s):
-                return await self._with_retries(query)
-        except TimeoutError:
-            raise SourceError(
-                Reason.SOURCE_TIMEOUT, f"{self._settings.url}: no answer in {self._settings.total_timeout_s:g} s"
-            ) from None
+
+        def read(data: _Data, notes: tuple[str, ...]) -> SampleBatch:
+            return SampleBatch(tuple(newest_samples(data, self._clock.from_wall)), notes)
+
+        return await self._answer({"query": query}, read)
+
+    async def vector(self, query: str, now_s: float, *, at_s: float | None = None) -> VectorBatch:
+        """Return an instant vector as of `at_s`, or of the server's own present; SourceError when there is none."""
+        parameters = {"query": query}
+        if at_s is not None:
+            parameters["time"] = f"{self._to_wall(at_s):.3f}"
+
+        def read(data: _Data, notes: tuple[str, ...]) -> VectorBatch:
+            rows, evaluated_s = vector_rows(data)
+            as_of_s = now_s if evaluated_s is None else self._clock.from_wall(evaluated_s)
+            return VectorBatch(rows, as_of_s, notes)
+
+        return await self._answer(parameters, read)
+
+    def _to_wall(self, at_s: float) -> float:
+        """Return the wall's time of this clock's: the inverse of `from_wall`."""
+        return self._clock.wall_duration(at_s - self._clock.from_wall(0.0))
 
     async def close(self) -> None:
         """Cut off what is under way and close the connections."""
@@ -98,30 +121,42 @@ class PrometheusSource:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
         self._client.close()
 
-    async def _with_retries(self, query: str) -> SampleBatch:
+    async def _answer(self, parameters: dict[str, str], read: Callable[[_Data, tuple[str, ...]], _Read]) -> _Read:
+        try:
+            async with asyncio.timeout(self._settings.total_timeout_s):
+                return await self._with_retries(parameters, read)
+        except TimeoutError:
+            raise SourceError(
+                Reason.SOURCE_TIMEOUT, f"{self._settings.url}: no answer in {self._settings.total_timeout_s:g} s"
+            ) from None
+
+    async def _with_retries(self, parameters: dict[str, str], read: Callable[[_Data, tuple[str, ...]], _Read]) -> _Read:
         for attempt in range(self._settings.retries + 1):
             try:
-                return await self._once(query)
+                return await self._once(parameters, read)
             except _TransientError as transient:
                 if attempt == self._settings.retries:
                     raise transient.error from transient
             await asyncio.sleep(self._settings.backoff_s * 2**attempt * self._rng.uniform(0.5, 1.5))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def _once(self, query: str) -> SampleBatch:
+    async def _once(self, parameters: dict[str, str], read: Callable[[_Data, tuple[str, ...]], _Read]) -> _Read:
         flight = Flight()
         self._flights.add(flight)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, query, flight)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, parameters, read, flight)
         finally:
             flight.cut()  # where the time was up or the fetch was cancelled, this sets the thread free
             self._flights.discard(flight)
 
-    def _ask(self, query: str, flight: Flight) -> SampleBatch:
-        """Ask in a worker thread."""
+    def _ask(
+        self, parameters: dict[str, str], read: Callable[[_Data, tuple[str, ...]], _Read], flight: Flight
+    ) -> _Read:
+        """Ask in a worker thread, and read the answer there."""
         with in_flight(flight), _as_source_errors(self._settings.url):
-            result = self._client.custom_query(query)
-            return SampleBatch(tuple(newest_samples(result, self._clock.from_wall)), tuple(flight.notes))
+            data = self._client.custom_query(parameters["query"], parameters)
+            with burst():
+                return read(data, tuple(flight.notes))
 
 
 def _client(settings: PrometheusSettings) -> PrometheusConnect:
@@ -166,20 +201,22 @@ def _receive(response: Response, max_bytes: int) -> None:
     document = _document(response, body)
     if response.status_code != requests.codes.ok or document.get("status") != "success":
         raise _server_error(response.status_code, document)
-    if document["data"]["resultType"] != "matrix":
-        raise ValueError("result type must be matrix")
     for warning in document.get("warnings") or ():
         note(str(warning)[:_SHOWN_CHARACTERS])
     if document.get("isPartial"):  # VictoriaMetrics' word for it
         note("the server marked its answer as partial")
     response._content = body  # noqa: SLF001  # read above; requests has no public way to say so
-    response.json = lambda **_: document  # type: ignore[method-assign]  # parsed above; 12 MB take 0.3 s to parse
+    # Parsed above, and a large answer must not be parsed twice. The client hands on `result` alone; what kind it is of
+    # is in `data`, so that takes its place.
+    whole = {"data": {"result": document["data"]}}
+    response.json = lambda **_: whole  # type: ignore[method-assign]  # as above
 
 
 def _document(response: Response, body: bytes) -> dict[str, Any]:
     """Parse the body; an error status without a JSON body is still told by its status."""
     try:
-        document = json.loads(body)
+        with burst():
+            document = orjson.loads(body)
     except ValueError:
         document = None
     if isinstance(document, dict):

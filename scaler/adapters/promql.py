@@ -8,11 +8,12 @@ The newest sample of each series is taken.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from scaler.ports import Sample, SampleRequest
 
+_SHOWN_CHARACTERS = 50
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
@@ -37,11 +38,27 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def newest_samples(result: Any, from_wall: Callable[[float], float]) -> Iterator[Sample]:
-    """Read the result of a range selector. ValueError, TypeError or KeyError where it is not one."""
-    for series in result:
+def newest_samples(data: Any, from_wall: Callable[[float], float]) -> Iterator[Sample]:
+    """Read the answer to a range selector. ValueError, TypeError or KeyError where it is not one."""
+    for series in _result(data, "matrix"):
         if not (values := series.get("values")):  # a native histogram has `histograms` instead
             continue
         at_s, value = values[-1]
         labels = dict(series["metric"])
         yield Sample(labels.pop("__name__"), labels, float(value), from_wall(float(at_s)))
+
+
+def vector_rows(data: Any) -> tuple[list[tuple[Mapping[str, str], float]], float | None]:
+    """Read an instant vector: its rows, and when it was evaluated, of the wall (None: it is empty, and does not tell).
+
+    ValueError, TypeError, KeyError or IndexError where it is none.
+    """
+    result = _result(data, "vector")
+    rows = [(row["metric"], float(row["value"][1])) for row in result if "value" in row]  # else a native histogram
+    return rows, float(result[0]["value"][0]) if rows and "value" in result[0] else None
+
+
+def _result(data: Any, kind: str) -> Any:
+    if data["resultType"] != kind:
+        raise ValueError(f"result type must be {kind}, was {str(data['resultType'])[:_SHOWN_CHARACTERS]!r}")
+    return data["result"]
