@@ -21,8 +21,7 @@ def source_of(section: MetricsSection, clock: Clock, decision: DecisionSettings)
     """Return the metrics source that a section describes."""
     if section.prometheus is not None:
         return PrometheusSource(_prometheus_settings(section.prometheus, decision), clock)
-    if section.scrape is not None:
-        scrape = section.scrape
+    if (scrape := section.scrape) is not None and scrape.targets_file is not None:
         return ScrapeSource(
             ScrapeSettings(scrape.targets_file, scrape.timeout_s, scrape.max_bytes, scrape.concurrency), clock
         )
@@ -33,7 +32,7 @@ def source_of(section: MetricsSection, clock: Clock, decision: DecisionSettings)
 
 async def observer_of(config: ProcessConfig, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
     """Return the observer of a controller; `stack` closes what it opens."""
-    if config.metrics is None or config.cluster is None:
+    if config.metrics is None or config.cluster is None or config.cluster.file is None:
         raise ValueError("a controller needs metrics and cluster")
     decision = policy_of(config).decision
     source = source_of(config.metrics, clock, decision)

@@ -14,6 +14,7 @@ from scaler.config.metadata import (
     FROM_ENV,
     KEDA_KEYS,
     KEYS,
+    SLEEPLESS,
     MetadataErrors,
     intersect_bounds,
     sees_demand_at_zero,
@@ -143,10 +144,9 @@ def _zero(it: ScaledObject) -> Iterator[Note]:
     for trigger in it.headway:
         if trigger.parsed is None or trigger.parsed.min_replicas:
             continue
-        if not sees_demand_at_zero(trigger.parsed.engine):
+        if not sees_demand_at_zero(trigger.parsed):
             given = "was 0" if "minReplicaCount" in it.spec else "was not given, which is 0"
-            message = f"must be >= 1 where no source sees demand at zero replicas (engine rabbitmq does), {given}"
-            yield _error(("spec", "minReplicaCount"), message)
+            yield _error(("spec", "minReplicaCount"), f"{SLEEPLESS}, {given}")
         elif trigger.raw.get("type") == "external":
             message = "must be external-push where minReplicaCount is 0: else a polling interval passes before it wakes"
             yield _warning((*trigger.path, "type"), message)

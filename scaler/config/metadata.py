@@ -6,7 +6,7 @@ what KEDA put into it for itself (addresses, certificates, resolved `...FromEnv`
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -19,11 +19,18 @@ from pydantic import (
 )
 
 from scaler.config.fields import PositiveDuration, camel_key
-from scaler.config.models import Frozen, Mode, SloMetric, Unit, WorkloadSettings
-from scaler.config.problems import ConfigurationError, Problem, plain, problems_of, shown
+from scaler.config.models import Frozen, Mode, SloMetric, Unit
+from scaler.config.problems import ConfigurationError, Problem, did_you_mean, plain, problems_of, shown
+from scaler.config.profiles import PREFIX, PROFILE_NAME
 
-ENGINES: frozenset[str] = frozenset({"vllm", "rabbitmq"})  # the presets that this version has
+DEFAULT_ENGINE = "vllm"
+# The presets that this version has; a platform's own are `profile:<name>`.
+ENGINES: frozenset[str] = frozenset(
+    {"vllm", "sglang", "triton", "trtllm", "nim", "tgi", "llamacpp", "rayserve", "rabbitmq"}
+)
 QUEUE_ENGINES: frozenset[str] = frozenset({"rabbitmq"})  # their work waits in a broker, where it is seen at zero too
+# They export themselves how many requests they work on at once; a profile may have a query for it.
+SLOTS_EXPORTED: frozenset[str] = frozenset({"trtllm", "nim"})
 
 KEDA_KEYS: frozenset[str] = frozenset(
     {"scalerAddress", "enableTLS", "unsafeSsl", "caCert", "tlsClientCert", "tlsClientKey", "metricType"}
@@ -39,6 +46,7 @@ _Positive = Annotated[
     float, Field(ge=1e-6, le=1e9), WithJsonSchema({"type": "number", "allowed": "a number > 0 (1e-6 .. 1e9)"})
 ]
 _Replicas = Annotated[int, Field(ge=0, le=1_000_000)]
+_PROFILE = re.compile(re.escape(PREFIX) + PROFILE_NAME)
 _ZONE_FORM = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,3}")
 _Target = Annotated[float, Field(ge=0.05, le=1)]
 
@@ -86,10 +94,11 @@ class ParsedMetadata(Frozen):
 
     @field_validator("engine")
     @classmethod
-    def _known_engine(cls, engine: str, info: ValidationInfo) -> str:
-        engines = (info.context or {}).get("engines", ENGINES)
-        if engine not in engines:
-            raise ValueError(f"must be one of {', '.join(sorted(engines))}, was {shown(engine)}")
+    def _known_engine(cls, engine: str) -> str:
+        # Which profiles a namespace may use is not looked at here: a call from KEDA has no word on it.
+        if engine not in ENGINES and not _PROFILE.fullmatch(engine):
+            known = f"{', '.join(sorted(ENGINES))} or {PREFIX}NAME"
+            raise ValueError(f"must be one of {known}, was {shown(engine)}{did_you_mean(engine, ENGINES)}")
         return engine
 
     @field_validator("source")
@@ -120,14 +129,11 @@ class ParsedMetadata(Frozen):
 KEYS: frozenset[str] = frozenset(camel_key(name) for name in ParsedMetadata.model_fields) - {"unknown"}
 
 
-def parse_metadata(
-    metadata: Mapping[str, str], *, engines: Collection[str] = ENGINES, timezones: Collection[str] | None = None
-) -> ParsedMetadata:
+def parse_metadata(metadata: Mapping[str, str], *, timezones: Collection[str] | None = None) -> ParsedMetadata:
     """Read trigger metadata; MetadataErrors lists every key that is not valid, with its allowed range and its value.
 
-    An engine whose work waits in a broker needs the queue's name as `source`.
-
-    `engines` are the presets and `profile:<name>`s that exist; `timezones` the IANA names, None to check the form only.
+    An engine whose work waits in a broker needs a `source`. Whether the platform granted it, and a profile, is looked
+    at elsewhere. `timezones` are the IANA names that exist, None to check the form only.
     """
     if len(metadata) > MAX_KEYS:
         raise MetadataErrors([Problem((), f"metadata must have at most {MAX_KEYS} keys, had {len(metadata)}")])
@@ -137,7 +143,7 @@ def parse_metadata(
     if too_long:
         own = {key: value for key, value in own.items() if len(value) <= MAX_VALUE_CHARS}
     try:
-        parsed = ParsedMetadata.model_validate(own, context={"engines": engines, "timezones": timezones})
+        parsed = ParsedMetadata.model_validate(own, context={"timezones": timezones})
     except ValidationError as error:
         raise MetadataErrors([*found, *problems_of(error, ParsedMetadata)]) from None
     if found:
@@ -169,15 +175,21 @@ def _meant_for_somebody(key: str) -> bool:
     return key in KEYS or key in KEDA_KEYS or key.endswith(FROM_ENV)
 
 
-def sees_demand_at_zero(engine: str | None) -> bool:
-    """Return whether demand for an engine, None for the default one, is seen while no replica runs."""
-    return engine in QUEUE_ENGINES
+# The live floor is then 1.
+SLEEPLESS = "must be >= 1 where no source sees demand at zero replicas (a queue and a gateway's route do)"
+
+
+def sees_demand_at_zero(parsed: ParsedMetadata) -> bool:
+    """Return whether demand is seen while no replica runs, if what the metadata names is granted."""
+    return parsed.engine in QUEUE_ENGINES or parsed.source is not None
 
 
 def unscaled(parsed: ParsedMetadata) -> str:
     """Return what is wrong with metadata that says nothing to judge a busy replica by, or nothing."""
+    engine = parsed.engine or DEFAULT_ENGINE
     if (
-        parsed.engine in QUEUE_ENGINES
+        engine in QUEUE_ENGINES | SLOTS_EXPORTED
+        or engine.startswith(PREFIX)
         or parsed.slots_per_replica is not None
         or parsed.capacity_per_replica is not None
     ):
@@ -202,28 +214,3 @@ def intersect_bounds(metadata: ParsedMetadata, min_replicas: int, max_replicas: 
     if value is None:  # the ScaledObject contradicts itself
         raise MetadataErrors([Problem((), f"minReplicas must be <= maxReplicas ({max_replicas}), was {min_replicas}")])
     raise MetadataErrors([Problem((key,), f"must be {limit}, was {value}")])
-
-
-def workload_settings(
-    namespace: str,
-    name: str,
-    metadata: ParsedMetadata,
-    *,
-    min_replicas: int,
-    max_replicas: int,
-    mode: Mode | None = None,
-) -> WorkloadSettings:
-    """Return a workload's settings from its metadata and its ScaledObject's bounds; `mode`, if given, rules.
-
-    MetadataErrors if the bounds exclude each other.
-    """
-    lower, upper = intersect_bounds(metadata, min_replicas, max_replicas)
-    settings: dict[str, Any] = metadata.model_dump(exclude_none=True)
-    settings |= {"namespace": namespace, "name": name, "min_replicas": lower, "max_replicas": upper}
-    if mode is not None:
-        settings["mode"] = mode
-    try:
-        return WorkloadSettings.model_validate(settings)
-    except ValidationError as error:
-        problems = [Problem((camel_key(str(p.path[-1])),), p.message) for p in problems_of(error, WorkloadSettings)]
-        raise MetadataErrors(problems) from None

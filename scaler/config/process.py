@@ -8,21 +8,17 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from scaler.config.fields import (
-    Namespace,
-    PositiveDuration,
-    ScaledObjectName,
-    camel_key,
-    duration_schema,
-    seconds,
-)
-from scaler.config.models import DecisionSettings, Mode, RateLimit
+from scaler.config.cluster import ClusterSection, HistorySection, LeadershipSection, PlanStoreSection
+from scaler.config.decision import DecisionSection
+from scaler.config.fields import Namespace, PositiveDuration, ScaledObjectName, camel_key
+from scaler.config.models import Mode
 from scaler.config.places import Address, FilePath, LoopbackAddress, Url
 from scaler.config.problems import Problem
 from scaler.config.profiles import MAX_PROFILES, QueryProfile
-from scaler.config.sections import Section, both_or_neither, exactly_one
+from scaler.config.sections import Section, both_or_neither, exactly_one, keys_given
+from scaler.config.sources import MAX_SOURCES, SourceSection
 
 DEFAULT_MIN_REPLICAS = 1
 DEFAULT_MAX_REPLICAS = 100
@@ -35,39 +31,6 @@ class Role(StrEnum):
     SERVE = "serve"
     CONTROLLER = "controller"
     SCALER = "scaler"
-
-
-def _durations_in_schema(names: tuple[str, ...]) -> ConfigDict:
-    """Return a model configuration whose schema shows these number fields as the durations that a file has there."""
-
-    def show(schema: dict[str, Any]) -> None:
-        for name in names:
-            old = schema["properties"][camel_key(name)]
-            schema["properties"][camel_key(name)] = {
-                **{key: old[key] for key in ("default", "title") if key in old},
-                **duration_schema("> 0" if "exclusiveMinimum" in old else ">= 0"),
-            }
-
-    return ConfigDict(alias_generator=camel_key, json_schema_extra=show)
-
-
-_RATE_DURATIONS = tuple(name for name in RateLimit.model_fields if name.endswith("_s"))
-_DECISION_DURATIONS = tuple(name for name in DecisionSettings.model_fields if name.endswith("_s"))
-
-
-class RateSection(RateLimit):
-    """`RateLimit` as a file spells it."""
-
-    model_config = _durations_in_schema(_RATE_DURATIONS)
-    _seconds = field_validator(*_RATE_DURATIONS, mode="before")(seconds)
-
-
-class DecisionSection(DecisionSettings):
-    """`DecisionSettings` as a file spells them: the same fields, so that neither can lag behind the other."""
-
-    model_config = _durations_in_schema(_DECISION_DURATIONS)
-    rate: RateSection = RateSection()
-    _seconds = field_validator(*_DECISION_DURATIONS, mode="before")(seconds)
 
 
 class ClockSection(Section):
@@ -126,12 +89,6 @@ class ScalerSection(Section):
     known_as: tuple[Annotated[str, Field(min_length=1, max_length=300)], ...] = ()
 
 
-class PlanStoreSection(Section):
-    """Where the plan travels from controller to scalers."""
-
-    file: FilePath
-
-
 class TenantHeader(Section):
     """The header that tells a multi-tenant metrics server whose series to read."""
 
@@ -147,6 +104,8 @@ class PrometheusSection(Section):
     connect_timeout_s: PositiveDuration = 3.0
     retries: Annotated[int, Field(ge=0, le=10)] = 2
     max_bytes: Annotated[int, Field(ge=1024)] = 64 * 2**20  # of one answer
+    max_series: Annotated[int, Field(ge=1_000, le=10_000_000)] = 50_000  # of one query; more are split by namespace
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 3  # queries at once
     ca_file: FilePath | None = None
     cert_file: FilePath | None = None
     key_file: FilePath | None = None
@@ -165,12 +124,21 @@ class PrometheusSection(Section):
 
 
 class ScrapeSection(Section):
-    """Direct scraping of `/metrics`; the targets are in a Prometheus file_sd file."""
+    """Direct scraping of `/metrics`: of the targets in a Prometheus file_sd file, or of the pods that are watched."""
 
-    targets_file: FilePath
+    targets_file: FilePath | None = None
+    pods: bool = False  # the pods of the workloads, at the ports that they list
+    ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()  # only these of them; empty: all
     timeout_s: PositiveDuration = 5.0
     max_bytes: Annotated[int, Field(ge=1024)] = 4 * 2**20  # of one target
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 32
+
+    @classmethod
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str | Problem]:
+        """Yield that targets come from one place."""
+        yield from exactly_one(given, ("targetsFile", "pods"))
+        if "ports" in given and "pods" not in given:
+            yield Problem(("ports",), "must be left out without pods: true, a targets file names its own ports")
 
 
 class ReplaySection(Section):
@@ -198,6 +166,14 @@ class GpuMetricsSection(MetricsSection):
 
     same: bool = False
 
+    @classmethod
+    def rules(cls, given: Mapping[str, Any]) -> Iterator[str | Problem]:
+        """Yield that there must be one source, and that GPUs are not seen by a workload's own pods."""
+        yield from super().rules(given)
+        if "pods" in keys_given(given.get("scrape")):
+            message = "must be left out for gpuMetrics: no pod of a workload exports them, dcgm-exporter's do"
+            yield Problem(("scrape", "pods"), message)
+
 
 def texts(metadata: Any) -> Any:
     """Write a file's numbers and truth values as the texts that trigger metadata has; leave the rest to be refused."""
@@ -220,14 +196,11 @@ class BrokerSection(Section):
     prefetch: Annotated[int, Field(ge=1, le=65_535)] | None = None
 
 
-class ClusterSection(Section):
-    """Which replicas exist: a file that something else keeps current."""
-
-    file: FilePath
-
-
 class WorkloadSection(Section):
-    """One workload: its ScaledObject's namespace, name and bounds, and its trigger metadata."""
+    """One workload: its ScaledObject's namespace, name and bounds, and its trigger metadata.
+
+    With `cluster.kubernetes` only the mode is the file's to say: all else is in the ScaledObject.
+    """
 
     namespace: Namespace
     name: ScaledObjectName
@@ -260,5 +233,12 @@ class ProcessConfig(Section):
         tuple[QueryProfile, ...],
         Field(max_length=MAX_PROFILES, json_schema_extra={"allowed": f"a list of at most {MAX_PROFILES} profiles"}),
     ] = ()
+    sources: Annotated[
+        tuple[SourceSection, ...],
+        Field(max_length=MAX_SOURCES, json_schema_extra={"allowed": f"a list of at most {MAX_SOURCES} sources"}),
+    ] = ()
     cluster: ClusterSection | None = None
+    leadership: LeadershipSection | None = None
+    events: bool = False  # tell of transitions in Events of the ScaledObjects
+    history: HistorySection | None = None
     workloads: tuple[WorkloadSection, ...] = ()

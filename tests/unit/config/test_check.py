@@ -158,15 +158,15 @@ def test_what_works_is_not_complained_of(tmp_path: Path, good: dict[str, Any], k
 
 
 def test_zero_needs_a_source_that_sees_demand_there(tmp_path: Path, good: dict[str, Any]) -> None:
-    """At minReplicaCount 0, given or not, an engine alone is an error, with a source too; a broker's queue is not."""
+    """At minReplicaCount 0, given or not, an engine alone is an error; with a queue or a route it is not."""
     del good["spec"]["fallback"]
     spoil(good, "trigger.type", "external-push")
     (given,) = check(tmp_path, spoil(good, "minReplicaCount", 0)).findings
-    assert given.message.endswith("(engine rabbitmq does), was 0")
+    assert given.message.endswith("(a queue and a gateway's route do), was 0")
     absent, _ = check(tmp_path, spoil(good, "minReplicaCount", None)).findings
     assert (absent.severity, absent.message[-25:]) == (Severity.ERROR, "was not given, which is 0")
     spoil(good, "minReplicaCount", 0)
-    assert check(tmp_path, spoil(good, "trigger.metadata.source", "prompts")).errors == 1
+    assert check(tmp_path, spoil(good, "trigger.metadata.source", "prompts")).findings == ()
     assert check(tmp_path, spoil(good, "trigger.metadata.engine", "rabbitmq")).findings == ()
     (slow,) = check(tmp_path, spoil(good, "trigger.type", "external")).findings
     assert (slow.severity, slow.key) == (Severity.WARNING, f"{TRIGGER}.type")
@@ -183,9 +183,16 @@ workloads:
   - {namespace: a, name: awake, minReplicas: 0, metadata: {slotsPerReplica: 8, minReplicas: 1}}
   - {namespace: a, name: no-queue, metadata: {engine: rabbitmq}}
   - {namespace: a, name: queue, minReplicas: 0, metadata: {engine: rabbitmq, source: q}}
+  - {namespace: b, name: queue, minReplicas: 0, metadata: {engine: rabbitmq, source: q}}
+sources:
+  - {name: q, namespaces: [a], queue: {queue: render}}
 """
     )
-    expected = [("workloads[0].minReplicas", 2), ("workloads[2].metadata.source", 4)]
+    expected = [
+        ("workloads[0].minReplicas", 2),
+        ("workloads[2].metadata.source", 4),
+        ("workloads[4].metadata.source", 6),
+    ]
     findings = check_files([path]).findings
     assert [(f.key, f.line) for f in findings] == expected
     assert {f.severity for f in findings} == {Severity.ERROR}

@@ -135,7 +135,10 @@ workloads:
         "h.yaml:11: metrics.prometheus.password: is not a known key; did you mean passwordFile?",
         "h.yaml:13: cluster: must be a mapping, was a list",
         "h.yaml:18: workloads[0].metadata.slo: must be a duration > 0 such as 500ms, 15s, 4m, 1h30m or 14d, was 'abc'",
-        "h.yaml:19: workloads[0].metadata.engine: must be one of rabbitmq, vllm, was 'vlm'",
+        (
+            "h.yaml:19: workloads[0].metadata.engine: must be one of llamacpp, nim, rabbitmq, rayserve, sglang, tgi, "
+            "triton, trtllm, vllm or profile:NAME, was 'vlm'; did you mean vllm?"
+        ),
         "h.yaml:21: workloads[1].name: must be unique within its namespace, was chat as in workloads[0]",
         "h.yaml:22: workloads[1].name: must be given once, was given on line 21 too",
         "h.yaml:25: workloads[1].metadata.maxReplicas: must be >= the ScaledObject's minReplicaCount (5), was 3",

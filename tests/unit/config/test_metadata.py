@@ -1,5 +1,6 @@
 import pytest
 
+from scaler.config.grants import Grants
 from scaler.config.metadata import (
     KEDA_KEYS,
     MAX_KEYS,
@@ -7,9 +8,10 @@ from scaler.config.metadata import (
     intersect_bounds,
     metadata_problems,
     parse_metadata,
-    workload_settings,
 )
-from scaler.config.models import Mode, SloMetric, Unit, WorkloadSettings
+from scaler.config.models import Mode, SloMetric, SourceRef, Unit, WorkloadSettings
+from scaler.config.settings import workload_settings
+from scaler.config.sources import SourceSection
 
 EVERY_KEY = {
     "engine": "vllm",
@@ -30,10 +32,21 @@ EVERY_KEY = {
     "timezone": "Europe/Berlin",
 }
 
+PROMPTS = {
+    "name": "prompts",
+    "namespaces": ["demo"],
+    "route": {
+        "gateway": "istio",
+        "labels": {"destination_service_namespace": "demo", "destination_service_name": "chat"},
+    },
+}
+
 
 def test_reads_every_key_in_its_unit() -> None:
     """Each documented key ends in the workload's settings, durations in seconds."""
-    settings = workload_settings("demo", "chat", parse_metadata(EVERY_KEY), min_replicas=1, max_replicas=100)
+    grants = Grants.of([SourceSection.model_validate(PROMPTS)])
+    metadata = parse_metadata(EVERY_KEY)
+    settings = workload_settings("demo", "chat", metadata, min_replicas=1, max_replicas=100, grants=grants)
     assert settings == WorkloadSettings(
         namespace="demo",
         name="chat",
@@ -52,6 +65,7 @@ def test_reads_every_key_in_its_unit() -> None:
         min_replicas=2,
         max_replicas=40,
         source="prompts",
+        demand_source=SourceRef(preset="istio", identity=("demo", "chat")),
         timezone="Europe/Berlin",
     )
 
@@ -70,7 +84,10 @@ def test_the_platform_mode_rules() -> None:
 
 
 BAD = {
-    "engine": ("vlm", "engine must be one of rabbitmq, vllm, was 'vlm'"),
+    "engine": (
+        "vlm",
+        "engine must be one of llamacpp, nim, rabbitmq, rayserve, sglang, tgi, triton, trtllm, vllm or profile:NAME, was 'vlm'; did you mean vllm?",
+    ),
     "unit": ("tokens", "unit must be one of requests, promptTokens, outputTokens, was 'tokens'"),
     "slo": ("0", "slo must be a duration > 0 such as 500ms, 15s, 4m, 1h30m or 14d, was '0'"),
     "sloMetric": ("", "sloMetric must be one of queueTime, ttft, was ''"),
