@@ -98,9 +98,14 @@ class Preset:
     name: str
     owners: tuple[tuple[str, str], ...]
     signals: tuple[Signal, ...]
+    motion: tuple[Signal, ...] = ()  # read only to see whether the engine moves; their `field` is no reading
     version: str = ""  # the newest version of the engine that it was checked against
-    notes: tuple[str, ...] = ()  # for docs/signals.md: what is not exported, what differs, and what follows
+    notes: str = ""  # a Markdown list for docs/signals.md: what is not exported, what differs, and what follows
 
     def names(self) -> tuple[str, ...]:
-        """Return every metric name that may carry a signal, sorted."""
-        return tuple(sorted({name for signal in self.signals for name in signal.names()}))
+        """Return every metric name that may carry a signal or tell of motion, sorted."""
+        return tuple(sorted({name for signal in (*self.signals, *self.motion) for name in signal.names()}))
+
+    def progress(self) -> tuple[Signal, ...]:
+        """Return the counters that move while the engine works. None: nothing is known of its motion."""
+        return (*(signal for signal in self.signals if signal.progress), *self.motion)

@@ -10,6 +10,7 @@ from scaler.adapters.signals.candidates import Candidate, Combine, Preset, Signa
 
 DCGM = Preset(
     name="dcgm",
+    version="4.8.2",
     # With honorLabels=false the workload's labels arrive as `exported_*`, and pod/namespace are the exporter's own; the
     # `pod_name` spelling is that of --use-old-namespace (dcgm-exporter#340).
     owners=(
@@ -27,4 +28,10 @@ DCGM = Preset(
             limit=1.0,
         ),
     ),
+    notes="""\
+- GPU activity never asks for more replicas: one request can read as 100 %.
+- A series without a pod (dcgm-exporter#342, #428) is nobody's: the pod's activity is missing, which holds a
+  scale-down of an engine that says idle.
+- Where a GPU is shared, every pod shows the device's value (dcgm-exporter#587).
+""",
 )

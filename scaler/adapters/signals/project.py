@@ -13,16 +13,14 @@ from scaler.adapters.signals.counters import CounterTracker, MotionTracker
 from scaler.adapters.signals.dcgm import DCGM
 from scaler.adapters.signals.owners import UP, Owned, Owner, by_owner, nothing, trusted
 from scaler.adapters.signals.parts import PartsMemory
+from scaler.adapters.signals.presets import ENGINES as ENGINES  # noqa: PLC0414  # others import it from here
+from scaler.adapters.signals.presets import PER_QUEUE as PER_QUEUE  # noqa: PLC0414  # as above
 from scaler.adapters.signals.rabbitmq import RABBITMQ, QueueSettings
 from scaler.adapters.signals.reader import SignalReader
-from scaler.adapters.signals.vllm import VLLM
 from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.core.observation import QueueReading, ReplicaReading
 from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
 from scaler.ports import Sample, SampleBatch
-
-ENGINES: Mapping[str, Preset] = {preset.name: preset for preset in (VLLM, RABBITMQ)}
-PER_QUEUE: frozenset[str] = frozenset({RABBITMQ.name})  # engines whose work waits in a broker, not in the pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +141,10 @@ class Projector:
         return readings
 
     def _still(self, preset: Preset, reader: SignalReader, owner: Owner, owned: Owned) -> Reading:
+        if not preset.progress():
+            return Missing(Reason.NOT_EXPORTED)
         key = (preset.name, owner)
-        seen = [reader.values(signal, owned) for signal in preset.signals if signal.progress]
+        seen = [reader.values(signal, owned) for signal in preset.progress()]
         values = {part: value for _, parts in seen for part, value in parts.items()}
         if not values:
             return reader.absence(owned)

@@ -33,6 +33,7 @@ def _counter(field: str, name: str) -> Signal:
 
 RABBITMQ = Preset(
     name="rabbitmq",
+    version="4.1, 3.10.8",
     owners=(("vhost", "queue"), ("queue_vhost", "queue")),
     signals=(
         # Gauges come from the node that holds the queue's leader; after it moved, the newest sample counts.
@@ -42,4 +43,12 @@ RABBITMQ = Preset(
         _counter("arrivals_rps", "queue_exchange_messages_published_total"),
         _counter("completions_rps", "queue_messages_acked_total"),
     ),
+    notes="""\
+- Scrape `/metrics/detailed` with the families `queue_coarse_metrics`, `queue_consumer_count`,
+  `queue_delivery_metrics` and `queue_exchange_metrics`, or `/metrics/per-object`.
+- 3.10 counts publishing and acknowledging per channel only, which dies with its channel: arrivals and completions are
+  missing there, the active ratio works.
+- What one consumer may hold (prefetch) is exported nowhere: the platform tells it, or `slotsPerReplica`.
+- `consumer_utilisation` and `consumer_capacity` are high where consumers keep up; they are not read.
+""",
 )

@@ -7,6 +7,7 @@ request is bound to one engine core, so the fullest one is the first to make req
 """
 
 from scaler.adapters.signals.candidates import Candidate, Combine, Kind, Preset, Signal
+from scaler.config.models import Unit
 
 _RANKS = ("engine", "ReplicaId", "model_name")
 
@@ -16,7 +17,9 @@ def _names(*names: str, where: tuple[tuple[str, str], ...] = ()) -> tuple[Candid
     return tuple(Candidate(f"{prefix}{name}", where) for name in names for prefix in ("vllm:", "ray_vllm_"))
 
 
-def _counter(field: str, name: str, *labels: str, optional: bool = False, progress: bool = False) -> Signal:
+def _counter(
+    field: str, name: str, *labels: str, optional: bool = False, progress: bool = False, unit: Unit | None = None
+) -> Signal:
     return Signal(
         field,
         # Ray's exporter has spelt counters with and without `_total` over its versions.
@@ -25,11 +28,13 @@ def _counter(field: str, name: str, *labels: str, optional: bool = False, progre
         parts=(*_RANKS, *labels),
         optional=optional,
         progress=progress,
+        unit=unit,
     )
 
 
 VLLM = Preset(
     name="vllm",
+    version="0.33.0",
     # Never `exported_pod`: that is what a pod says of itself.
     owners=(("namespace", "pod"),),
     signals=(
@@ -52,7 +57,8 @@ VLLM = Preset(
             limit=1.0,
         ),
         _counter("completions_rps", "request_success", "finished_reason", progress=True),
-        _counter("prompt_tokens_rps", "prompt_tokens", progress=True),
+        # The prompt is counted at its first token of output, so its count tells no motion that the other does not.
+        _counter("prompt_tokens_rps", "prompt_tokens", unit=Unit.PROMPT_TOKENS),
         _counter("output_tokens_rps", "generation_tokens", progress=True),
         _counter("preemptions_rps", "num_preemptions"),
         # Only with a queue limit set, only in newer versions, and without an engine label.
@@ -62,6 +68,15 @@ VLLM = Preset(
             _names("request_queue_time_seconds_bucket"),
             Kind.HISTOGRAM,
             parts=(*_RANKS, "le"),
+            rare=True,
         ),
     ),
+    notes="""\
+- No limit of concurrency is exported (`max_num_seqs`; `kv_cache_max_concurrency` assumes that every request is of the
+  largest length): configure `slotsPerReplica` as `--max-num-seqs`, or let it be learned.
+- Queue time is observed when a request ends, and no bucket is below 0.3 s: Little's law leads.
+- Gauges are renewed by engine steps; after a mass abort they stand still (vllm#29928), which `frozen` catches.
+- `vllm:iteration_tokens_total` is a histogram; it is not read.
+- Rejections exist only with `--max-num-queued-reqs` or `--max-num-queued-tokens`.
+""",
 )
