@@ -1,0 +1,279 @@
+"""The live cluster view: which replicas every workload has, and how old that knowledge is.
+
+It costs the API server one list and one watch for each kind (pods, Deployments, StatefulSets, ScaledObjects, HPAs that
+KEDA did not make, nodes), whatever the number of workloads, and for targets of other kinds one GET now and then
+(`scales.py`). A snapshot remakes the views of the workloads that something has happened to since the last one.
+"""
+
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from scaler.adapters.kubernetes.api import ApiConnection, path
+from scaler.adapters.kubernetes.keeping import Kept
+from scaler.adapters.kubernetes.members import Members, Membership
+from scaler.adapters.kubernetes.nodes import NodeRecord, read_node
+from scaler.adapters.kubernetes.objects import Key
+from scaler.adapters.kubernetes.pods import SeenPod, read_pod
+from scaler.adapters.kubernetes.scales import ScalePace, ScaleReader, ScaleReading
+from scaler.adapters.kubernetes.targets import Scale, TargetRef, read_workload_resource
+from scaler.adapters.kubernetes.watch import Follower, Pace, Progress
+from scaler.adapters.kubernetes.workloads import Claims, Workloads
+from scaler.core.values import Reason, WorkloadId
+from scaler.ports import ClusterSnapshot, SourceError, WorkloadView
+
+# KEDA makes an HPA for each ScaledObject, and its status changes every few seconds: the server leaves those out.
+NOT_KEDAS: Final = "!scaledobject.keda.sh/name"
+DEPLOYMENTS, STATEFUL_SETS = ("apps", "Deployment"), ("apps", "StatefulSet")
+END_S: Final = 5.0
+_SHOWN_PROBLEMS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodesView:
+    """All nodes, as they were last known to be at `at_s`."""
+
+    at_s: float
+    nodes: tuple[NodeRecord, ...]
+
+
+class KubernetesClusterView:
+    """A ClusterView over a live API server. Safe for threads; `start` it, and `close` it before its connection."""
+
+    def __init__(
+        self,
+        api: ApiConnection,
+        workloads: Workloads,
+        *,
+        namespaces: Sequence[str] = (),
+        pace: Pace | None = None,
+        scale_pace: ScalePace | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """Watch the namespaces given (none: all) and keep `workloads` current from there."""
+        self._api = api
+        self._clock = api.clock
+        self._workloads = workloads
+        self._lock = threading.Lock()
+        self._members = Members()
+        self._nodes: Kept[NodeRecord] = Kept()
+        self._kept: Mapping[tuple[str, str], Kept[Scale]] = {DEPLOYMENTS: Kept(), STATEFUL_SETS: Kept()}
+        self._reader = ScaleReader(api, scale_pace)
+        self._claims: Claims | None = None
+        self._scales: dict[WorkloadId, Scale] = {}
+        self._views: dict[WorkloadId, WorkloadView] = {}
+        self._absent: dict[WorkloadId, str] = {}
+        self._snapshot: Mapping[WorkloadId, WorkloadView] = {}
+        follow = _Following(api, tuple(namespaces), pace, chance)
+        self._pods = follow.all("pods", ("api", "v1"), read_pod, _PodSink(self._members, self._lock))
+        self._apps = {
+            kind: follow.all(plural, ("apis", "apps", "v1"), read_workload_resource, self._kept[kind])
+            for kind, plural in ((DEPLOYMENTS, "deployments"), (STATEFUL_SETS, "statefulsets"))
+        }
+        self._scaled_objects = follow.all(
+            "scaledobjects",
+            ("apis", "keda.sh", "v1alpha1"),
+            workloads.read_scaled_object,
+            workloads.scaled_objects,
+            selective=True,
+        )
+        self._autoscalers = follow.all(
+            "horizontalpodautoscalers",
+            ("apis", "autoscaling", "v2"),
+            workloads.read_autoscaler,
+            workloads.autoscalers,
+            labels=NOT_KEDAS,
+            selective=True,
+        )
+        self._node_followers = follow.cluster("nodes", ("api", "v1"), read_node, self._nodes)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for follower in self._followers():
+            follower.start()
+        self._reader.start()
+
+    def close(self) -> None:
+        """End every watch and its thread; what hangs in a call ends with its time-out, or as the connection closes."""
+        threads: tuple[Follower[Any] | ScaleReader, ...] = (*self._followers(), self._reader)
+        for it in threads:
+            it.stop()
+        for it in threads:
+            it.join(END_S)
+
+    async def snapshot(self) -> ClusterSnapshot:
+        """Return the newest view; SourceError while pods, targets or workloads have never been listed."""
+        return await self._api.run(self.look)
+
+    def look(self) -> ClusterSnapshot:
+        """Return the newest view, in the caller's thread."""
+        waiting = [it for it in self._needed() if not it.progress.synced]
+        if waiting:
+            said = "; ".join(it.progress.problem or f"{it.name}: not listed yet" for it in waiting)
+            raise SourceError(Reason.VIEW_UNAVAILABLE, said)
+        age_s = max((it.age_s or 0.0) for it in self._evidence())
+        at_s = self._clock.now_s() - age_s  # told before looking: what comes in between is newer
+        claims = self._workloads.claims()
+        with self._lock:
+            self._follow(claims)
+            self._remake(self._members.take_touched())
+            return ClusterSnapshot(at_s, self._snapshot)
+
+    def nodes(self) -> NodesView:
+        """Return all nodes; SourceError while they have never been listed."""
+        for follower in self._node_followers:
+            age_s = follower.age_s
+            if age_s is None:
+                raise SourceError(Reason.VIEW_UNAVAILABLE, follower.progress.problem or "nodes: not listed yet")
+            return NodesView(self._clock.now_s() - age_s, self._nodes.all())
+        raise AssertionError("unreachable: there is one follower of nodes")
+
+    @property
+    def ready(self) -> bool:
+        """Return whether everything that a decision needs has been listed."""
+        return all(it.progress.synced for it in self._needed())
+
+    @property
+    def progress(self) -> Mapping[str, Progress]:
+        """What each watch has done and what ails it, by the name of its kind (and namespace)."""
+        return {it.name: it.progress for it in self._followers()}
+
+    @property
+    def absent(self) -> Mapping[WorkloadId, str]:
+        """Why workloads of the policy are not in the view."""
+        with self._lock:
+            return dict(self._absent)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One short line for each thing that keeps the view from being whole, the first of many; no secrets."""
+        found = [f"{it.name}: {it.progress.problem}" for it in self._followers() if it.progress.problem]
+        lines = [f"{workload}: {reason}" for workload, reason in self.absent.items()]
+        refused = self._workloads.claims().refused
+        lines += (f"{workload}: {'; '.join(problems)}" for workload, problems in refused.items())
+        more = [f"and {len(lines) - _SHOWN_PROBLEMS} more"] if len(lines) > _SHOWN_PROBLEMS else []
+        return (*found, *lines[:_SHOWN_PROBLEMS], *more)
+
+    def _followers(self) -> Iterator[Follower[Any]]:
+        yield from self._pods
+        for followers in self._apps.values():
+            yield from followers
+        yield from (*self._scaled_objects, *self._autoscalers, *self._node_followers)
+
+    def _needed(self) -> Iterator[Follower[Any]]:
+        """Yield what must have been listed. Scales of a kind that must not be listed can be read one by one."""
+        yield from (*self._pods, *self._scaled_objects)
+        for followers in self._apps.values():
+            yield from (it for it in followers if not it.progress.refused or it.progress.synced)
+
+    def _evidence(self) -> Iterator[Follower[Any]]:
+        """Yield what the age of the view is the age of: where replicas are counted.
+
+        A stale ScaledObject only means that an older setting still holds; and that is what holds anyway.
+        """
+        yield from self._pods
+        for followers in self._apps.values():
+            yield from (it for it in followers if it.progress.synced)
+
+    # With the lock held.
+
+    def _follow(self, claims: Claims) -> None:
+        """Take up what workloads there are now, and what their targets were told."""
+        changed = claims is not self._claims
+        if changed:
+            for gone in (self._claims.targets.keys() if self._claims else set()) - claims.targets.keys():
+                self._forget(gone)
+            self._claims = claims
+        self._reader.want([target for target in claims.targets.values() if not self._watched(target)])
+        absent: dict[WorkloadId, str] = {}
+        for workload, target in claims.targets.items():
+            reading = self._scale_of(target)
+            if reading.scale is None:
+                absent[workload] = reading.problem
+                self._forget(workload)
+                continue
+            if reading.scale is self._scales.get(workload) and not changed:
+                continue
+            self._members.expect(workload, Membership(target, reading.scale.selector))
+            if self._scales.get(workload) != reading.scale:
+                self._scales[workload] = reading.scale
+                self._members.touch(workload)
+        self._absent = absent
+
+    def _forget(self, workload: WorkloadId) -> None:
+        if self._scales.pop(workload, None) is not None:
+            self._members.expect(workload, None)
+
+    def _remake(self, touched: set[WorkloadId]) -> None:
+        if not touched:
+            return
+        for workload in touched:
+            scale = self._scales.get(workload)
+            if scale is None:
+                self._views.pop(workload, None)
+            else:
+                self._views[workload] = self._members.view(workload, scale.replicas)
+        targets = self._claims.targets if self._claims else {}
+        self._reader.hurry(targets[it] for it in touched if it in targets)
+        self._snapshot = MappingProxyType(dict(self._views))
+
+    def _watched(self, target: TargetRef) -> bool:
+        followers = self._apps.get((target.group, target.kind), ())
+        return bool(followers) and all(it.progress.synced for it in followers)
+
+    def _scale_of(self, target: TargetRef) -> ScaleReading:
+        if not self._watched(target):
+            return self._reader.get(target)
+        scale = self._kept[target.group, target.kind].get((target.namespace, target.name))
+        return ScaleReading(scale, "" if scale else f"there is no {target} that can be scaled")
+
+
+class _PodSink:
+    """Pods' way into the members, under the view's lock."""
+
+    def __init__(self, members: Members, lock: threading.Lock) -> None:
+        self._members = members
+        self._lock = lock
+
+    def replace(self, objects: Mapping[Key, SeenPod], namespace: str) -> None:
+        with self._lock:
+            self._members.replace(objects, namespace)
+
+    def put(self, key: Key, it: SeenPod) -> None:
+        with self._lock:
+            self._members.put(key, it)
+
+    def remove(self, key: Key) -> None:
+        with self._lock:
+            self._members.remove(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """Makes followers alike."""
+
+    api: ApiConnection
+    namespaces: tuple[str, ...]
+    pace: Pace | None
+    chance: random.Random | None
+
+    def all(self, plural: str, root: tuple[str, ...], read: Any, sink: Any, **more: Any) -> tuple[Follower[Any], ...]:
+        """Follow a kind in the namespaces that are watched."""
+        if not self.namespaces:
+            return self.cluster(plural, root, read, sink, **more)
+        return tuple(
+            self._one(f"{plural} of {it}", path(*root, "namespaces", it, plural), read, sink, namespace=it, **more)
+            for it in self.namespaces
+        )
+
+    def cluster(
+        self, plural: str, root: tuple[str, ...], read: Any, sink: Any, **more: Any
+    ) -> tuple[Follower[Any], ...]:
+        """Follow a kind in the whole cluster."""
+        return (self._one(plural, path(*root, plural), read, sink, **more),)
+
+    def _one(self, name: str, where: str, read: Any, sink: Any, **more: Any) -> Follower[Any]:
+        return Follower(name, where, read, sink, self.api, pace=self.pace, chance=self.chance, **more)
