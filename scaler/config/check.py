@@ -1,7 +1,7 @@
 """`headway check`: configuration files and Kubernetes manifests looked at together, every finding at once.
 
-`check_files` reads; `check_documents` is pure. A document with `apiVersion` and `kind` is a manifest, and of those only
-ScaledObjects and ScaledJobs are looked into; any other document is taken for a Headway configuration.
+`check_files` reads; `check_documents` is pure. A document with `apiVersion` and `kind` is a manifest, which
+`manifests.py` looks into; any other document is taken for a Headway configuration.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from scaler.config.findings import CheckReport, Finding, Severity
-from scaler.config.guards import Note, scaled_job_notes, scaled_object_notes
+from scaler.config.keda_version import keda_version_note
 from scaler.config.load import ConfigErrors, ConfigProblem, located, placed, read_yaml, timezones
+from scaler.config.manifests import Manifests
 from scaler.config.metadata import FROM_ENV, KEDA_KEYS, KEYS, MetadataErrors, parse_metadata, unscaled
-from scaler.config.problems import ConfigurationError, KeyPath, Problem, did_you_mean, plain
+from scaler.config.platform import Platform
+from scaler.config.problems import ConfigurationError, KeyPath, Problem, did_you_mean
 from scaler.config.process import texts
 from scaler.config.scaled_objects import mapping
-from scaler.config.validate import validate_process
+from scaler.config.validate import grants_in, validate_process
 from scaler.config.yaml_documents import Document
+
+CONTROLLER_KEYS = frozenset({"cluster", "sources", "profiles", "workloads"})  # a scaler needs none of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,11 @@ class SourceDocument:
         return isinstance(value, Mapping) and "apiVersion" in value and "kind" in value
 
 
-def check_files(paths: Iterable[Path]) -> CheckReport:
-    """Read files and return all that is to be said about them, what could not be read included."""
+def check_files(paths: Iterable[Path], *, keda_version: str | None = None) -> CheckReport:
+    """Read files and return all that is to be said about them, what could not be read included.
+
+    `keda_version` is that of the cluster, such as `2.17.1`; None: look for it in the manifests.
+    """
     files = tuple(paths)
     documents: list[SourceDocument] = []
     findings: list[Finding] = []
@@ -50,6 +57,8 @@ def check_files(paths: Iterable[Path]) -> CheckReport:
         if not parsed.problems and all(document.value is None for document in parsed.documents):
             findings.append(Finding(Severity.WARNING, str(path), 0, "", "has nothing in it: nothing was checked"))
     findings += check_documents(documents, timezones=timezones())
+    if keda_version is not None and (note := keda_version_note(keda_version)):
+        findings.append(Finding(note.severity, "--keda-version", 0, "", note.problem.message))
     return CheckReport.of(map(str, files), findings)
 
 
@@ -59,18 +68,27 @@ def check_documents(
     """Yield all that is to be said about parsed documents.
 
     Which triggers are Headway's is known from `scaler.knownAs` of the configurations; without it all external ones are.
+    What is granted is known from them too; without a configuration whatever is named is taken as granted.
     """
     configurations = [item for item in documents if not item.is_manifest and item.document.value is not None]
     for item in configurations:
         yield from _check_configuration(item, timezones)
-    addresses = frozenset(address for item in configurations for address in _known_as(item.document.value))
-    seen: dict[tuple[str, str], str] = {}
+    manifests = Manifests(_platform(configurations, timezones))
     for item in documents:
-        if not item.is_manifest:
-            continue
-        for path, manifest in _objects(item.document.value, ()):
-            yield from _check_manifest(item, path, manifest, addresses, timezones)
-            yield from _check_unique(item, path, manifest, seen)
+        if item.is_manifest:
+            for path, manifest in _objects(item.document.value, ()):
+                where = f"{item.file}:{item.document.line_of((*path, 'metadata', 'name'))}"
+                notes = manifests.notes(manifest, where)
+                yield from (_at(item, note.severity, note.problem.under(*path)) for note in notes)
+
+
+def _platform(configurations: Sequence[SourceDocument], timezones: Collection[str] | None) -> Platform:
+    """Return what the configurations say together. Grants are known from the one file of a controller."""
+    values = [mapping(item.document.value) for item in configurations]
+    addresses = frozenset(address for value in values for address in _known_as(value))
+    granting = [value for value in values if not CONTROLLER_KEYS.isdisjoint(value)]
+    grants = grants_in(granting[0]) if len(granting) == 1 else None
+    return Platform(addresses=addresses, grants=grants, timezones=timezones)
 
 
 def _check_configuration(item: SourceDocument, timezones: Collection[str] | None) -> Iterator[Finding]:
@@ -84,6 +102,8 @@ def _check_configuration(item: SourceDocument, timezones: Collection[str] | None
     except ConfigurationError as errors:
         yield from (_finding(placed(item.file, item.document, problem)) for problem in errors.details)
     workloads = value.get("workloads")
+    if "kubernetes" in mapping(value.get("cluster")):
+        return  # they have no metadata in the file
     for index, workload in enumerate(workloads if isinstance(workloads, list) else ()):
         if isinstance(workload, Mapping):
             oddities = _odd_metadata(workload.get("metadata"), timezones)
@@ -119,37 +139,6 @@ def _objects(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Mapping[str, 
             yield from _objects(inner, (*path, "items", index))
     else:
         yield path, manifest
-
-
-def _check_manifest(
-    item: SourceDocument,
-    path: KeyPath,
-    manifest: Mapping[str, Any],
-    addresses: Collection[str],
-    timezones: Collection[str] | None,
-) -> Iterator[Finding]:
-    notes: Iterable[Note] = ()
-    match manifest.get("kind"):
-        case "ScaledObject":
-            notes = scaled_object_notes(manifest, addresses, timezones)
-        case "ScaledJob":
-            notes = scaled_job_notes(manifest, addresses)
-    yield from (_at(item, note.severity, note.problem.under(*path)) for note in notes)
-
-
-def _check_unique(
-    item: SourceDocument, path: KeyPath, manifest: Mapping[str, Any], seen: dict[tuple[str, str], str]
-) -> Iterator[Finding]:
-    """Two manifests of one name: the one applied last wins. It may be meant (one file per cluster), so it warns."""
-    metadata = mapping(manifest.get("metadata"))
-    if manifest.get("kind") != "ScaledObject" or "name" not in metadata:
-        return
-    key = (str(metadata.get("namespace", "")), str(metadata["name"]))
-    here = f"{item.file}:{item.document.line_of((*path, 'metadata', 'name'))}"
-    if key in seen:
-        message = f"must be unique within its namespace, was {plain(key[1])} as in {seen[key]}"
-        yield _at(item, Severity.WARNING, Problem((*path, "metadata", "name"), message))
-    seen.setdefault(key, here)
 
 
 def _at(item: SourceDocument, severity: Severity, problem: Problem) -> Finding:

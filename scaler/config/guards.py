@@ -1,15 +1,13 @@
-"""What a manifest shows of how a ScaledObject will work with Headway. Pure: parsed documents in, notes out.
+"""What a manifest shows of how a ScaledObject will work with Headway. Pure: a manifest in, notes out.
 
 Each guard is a small function that says what it has against one ScaledObject; its message gives the reason, which is
-KEDA's or the HPA's own behaviour.
+KEDA's or the HPA's own behaviour. `headway check` and the live view run the same guards.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from scaler.config.fields import MAX_NAME_CHARS
-from scaler.config.findings import Severity
+from scaler.config.hpa_guards import hpa_config, hpa_notes
 from scaler.config.metadata import (
     FROM_ENV,
     KEDA_KEYS,
@@ -20,6 +18,8 @@ from scaler.config.metadata import (
     sees_demand_at_zero,
     unscaled,
 )
+from scaler.config.notes import Note, NoteReason, error, warning
+from scaler.config.platform import KEDA_ANNOTATIONS, Platform
 from scaler.config.problems import KeyPath, Problem, did_you_mean, shown
 from scaler.config.scaled_objects import (
     KEDA_MAX_REPLICAS,
@@ -30,70 +30,78 @@ from scaler.config.scaled_objects import (
     mapping,
     read_scaled_object,
 )
+from scaler.config.settings import demand_source
 
 API_VERSION = "keda.sh/v1alpha1"
+MAX_OBJECT_NAME_CHARS = 63  # of a ScaledObject and of an HPA, says KEDA's webhook
+HPA_PREFIX = "keda-hpa-"
 MIN_FAILURE_THRESHOLD = 10
 SAFE_FALLBACKS = frozenset({"currentReplicas", "currentReplicasIfHigher"})
-GO_BOOLS = frozenset({"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"})
-HPA_DEFAULT_UP_PODS = 4  # at once, where no policy is given
+KEDA_POLLING_S = 30
+MIN_POLLING_S, MAX_POLLING_AT_ZERO_S = 5, 30
+GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+GO_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _NOT_FOR_TLS = ("caCert", "tlsClientCert", "tlsClientKey")
 _SCALER_ADDRESS_FROM_ENV = f"scalerAddress{FROM_ENV}"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a guard has to say."""
-
-    severity: Severity
-    problem: Problem
-
-
-def _error(path: KeyPath, message: str) -> Note:
-    return Note(Severity.ERROR, Problem(path, message))
+def scaled_object_notes(manifest: Mapping[str, Any], platform: Platform) -> Iterator[Note]:
+    """Yield what is to be said about a ScaledObject that has a Headway trigger; nothing about any other."""
+    scaled_object = read_scaled_object(manifest, platform.addresses, platform.timezones)
+    if scaled_object is not None:
+        yield from notes_on(scaled_object, platform)
 
 
-def _warning(path: KeyPath, message: str) -> Note:
-    return Note(Severity.WARNING, Problem(path, message))
-
-
-def scaled_object_notes(
-    manifest: Mapping[str, Any], addresses: Collection[str], timezones: Collection[str] | None
-) -> Iterator[Note]:
-    """Yield what is to be said about a ScaledObject that has a Headway trigger; nothing about any other.
-
-    `addresses` are the scalerAddress values that mean Headway; when empty every external trigger counts as Headway's.
-    """
-    scaled_object = read_scaled_object(manifest, addresses, timezones)
-    if scaled_object is None:
-        return
-    yield from (Note(Severity.ERROR, problem) for problem in scaled_object.problems)
+def notes_on(it: ScaledObject, platform: Platform) -> Iterator[Note]:
+    """Yield what every guard has to say about a ScaledObject that asks Headway."""
     for guard in GUARDS:
-        yield from guard(scaled_object)
+        yield from guard(it)
+    yield from _granted(it, platform)
 
 
-def scaled_job_notes(manifest: Mapping[str, Any], addresses: Collection[str]) -> Iterator[Note]:
+def scaled_job_notes(manifest: Mapping[str, Any], platform: Platform) -> Iterator[Note]:
     """Yield that a ScaledJob cannot use Headway: it turns a value into a number of new jobs, not of replicas."""
-    for trigger in headway_triggers(mapping(manifest.get("spec")), addresses, None):
-        yield _error(trigger.path, "must be in a ScaledObject: Headway does not scale a ScaledJob")
+    for trigger in headway_triggers(mapping(manifest.get("spec")), platform.addresses, None):
+        message = "must be in a ScaledObject: Headway does not scale a ScaledJob"
+        yield error(NoteReason.SCALED_JOB, trigger.path, message)
 
 
 def _api_version(it: ScaledObject) -> Iterator[Note]:
     if it.api_version != API_VERSION:
-        yield _error(("apiVersion",), f"must be {API_VERSION}, was {shown(it.api_version)}")
+        message = f"must be {API_VERSION}, was {shown(it.api_version)}"
+        yield error(NoteReason.API_VERSION, ("apiVersion",), message)
 
 
 def _name(it: ScaledObject) -> Iterator[Note]:
-    if len(it.name) > MAX_NAME_CHARS:
-        message = f"must have at most {MAX_NAME_CHARS} characters (KEDA prefixes keda-hpa-), had {len(it.name)}"
-        yield _error(("metadata", "name"), message)
+    """Both names have a limit, that of the HPA counts its prefix unless it has a name of its own."""
+    custom = hpa_config(it.spec).get("name")
+    own = isinstance(custom, str) and bool(custom)
+    limit = MAX_OBJECT_NAME_CHARS if own else MAX_OBJECT_NAME_CHARS - len(HPA_PREFIX)
+    if not it.name:
+        yield error(NoteReason.NAME, ("metadata", "name"), "must be given")
+    elif len(it.name) > limit:
+        why = "" if own else f" (KEDA prefixes {HPA_PREFIX})"
+        message = f"must have at most {limit} characters{why}, had {len(it.name)}"
+        yield error(NoteReason.NAME, ("metadata", "name"), message)
+    if own and len(str(custom)) > MAX_OBJECT_NAME_CHARS:
+        path = ("spec", "advanced", "horizontalPodAutoscalerConfig", "name")
+        message = f"must have at most {MAX_OBJECT_NAME_CHARS} characters, had {len(str(custom))}"
+        yield error(NoteReason.NAME, path, message)
+
+
+def _target(it: ScaledObject) -> Iterator[Note]:
+    if not it.target.complete:
+        yield error(NoteReason.SCALE_TARGET, ("spec", "scaleTargetRef", "name"), "must be given")
 
 
 def _one_trigger(it: ScaledObject) -> Iterator[Note]:
     """Two metrics make the HPA take the larger one: a second opinion that Headway neither sees nor can lower."""
     for trigger in it.headway[1:]:
-        yield _error(trigger.path, "must be the only Headway trigger of its ScaledObject")
+        message = "must be the only Headway trigger of its ScaledObject"
+        yield error(NoteReason.TWO_HEADWAY_TRIGGERS, trigger.path, message)
     if it.triggers > len(it.headway):
-        yield _error(("spec", "triggers"), "must hold the Headway trigger alone: the HPA takes the largest of all")
+        message = "must hold the Headway trigger alone: the HPA takes the largest of all"
+        yield error(NoteReason.SECOND_TRIGGER, ("spec", "triggers"), message)
 
 
 def _trigger_fields(it: ScaledObject) -> Iterator[Note]:
@@ -101,55 +109,73 @@ def _trigger_fields(it: ScaledObject) -> Iterator[Note]:
         metric_type = trigger.raw.get("metricType", "AverageValue")
         if metric_type != "AverageValue":
             message = f"must be AverageValue, was {shown(metric_type)}: with Value the HPA multiplies by ready pods"
-            yield _error((*trigger.path, "metricType"), message)
+            yield error(NoteReason.METRIC_TYPE, (*trigger.path, "metricType"), message)
         if trigger.raw.get("useCachedMetrics", False) is not False:
-            yield _error((*trigger.path, "useCachedMetrics"), "must be false: a cached value is a polling interval old")
+            message = "must be false: a cached value is a polling interval old"
+            yield error(NoteReason.CACHED_METRICS, (*trigger.path, "useCachedMetrics"), message)
 
 
 def _address(it: ScaledObject) -> Iterator[Note]:
     for trigger in it.headway:
         path, metadata = (*trigger.path, "metadata"), trigger.metadata
-        address = metadata.get("scalerAddress")
-        if not (isinstance(address, str) and address.strip()):
-            yield _error((*path, "scalerAddress"), "must be HOST:PORT of the scaler's Service, was not given")
-        elif not address.rpartition(":")[2].isdigit():
-            yield _error((*path, "scalerAddress"), f"must end in :PORT, was {shown(address)}")
-        for key in ("enableTLS", "unsafeSsl"):
-            if isinstance(metadata.get(key), str) and metadata[key] not in GO_BOOLS:
-                yield _error((*path, key), f'must be "true" or "false", was {shown(metadata[key])}')
-        if _SCALER_ADDRESS_FROM_ENV in metadata:
-            yield _error((*path, _SCALER_ADDRESS_FROM_ENV), "must be scalerAddress: KEDA does not read this one")
+        for key, message in _address_problems(metadata):
+            yield error(NoteReason.ADDRESS, (*path, key), message)
+
+
+def _address_problems(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    address = metadata.get("scalerAddress")
+    if not (isinstance(address, str) and address.strip()):
+        yield "scalerAddress", "must be HOST:PORT of the scaler's Service, was not given"
+    elif not address.rpartition(":")[2].isdigit():
+        yield "scalerAddress", f"must end in :PORT, was {shown(address)}"
+    for key in ("enableTLS", "unsafeSsl"):
+        if isinstance(metadata.get(key), str) and metadata[key] not in GO_TRUE | GO_FALSE:
+            yield key, f'must be "true" or "false", was {shown(metadata[key])}'
+    if _SCALER_ADDRESS_FROM_ENV in metadata:
+        yield _SCALER_ADDRESS_FROM_ENV, "must be scalerAddress: KEDA does not read this one"
 
 
 def _advanced(it: ScaledObject) -> Iterator[Note]:
     if mapping(it.spec.get("advanced")).get("scalingModifiers"):
         message = "must not be set: KEDA then ignores activation and scales on a value of its own making"
-        yield _error(("spec", "advanced", "scalingModifiers"), message)
+        yield error(NoteReason.SCALING_MODIFIERS, ("spec", "advanced", "scalingModifiers"), message)
     idle = it.spec.get("idleReplicaCount")
     if idle is not None and not (is_int(idle) and idle == 0):
-        yield _error(("spec", "idleReplicaCount"), f"must be 0 or not given, was {shown(idle)}: KEDA flaps above 0")
+        message = f"must be 0 or not given, was {shown(idle)}: KEDA flaps above 0"
+        yield error(NoteReason.IDLE_REPLICAS, ("spec", "idleReplicaCount"), message)
 
 
 def _zero(it: ScaledObject) -> Iterator[Note]:
     """To leave zero somebody must see demand while no engine runs."""
-    if it.lower > 0:
-        yield from (
-            _warning(
-                (*trigger.path, "type"), "must be external where minReplicaCount is above 0: a push wakes from 0 only"
-            )
-            for trigger in it.headway
-            if trigger.raw.get("type") == "external-push"
-        )
-        return
     for trigger in it.headway:
-        if trigger.parsed is None or trigger.parsed.min_replicas:
+        path, kind = (*trigger.path, "type"), trigger.raw.get("type")
+        if it.lower > 0:
+            if kind == "external-push":
+                message = "must be external where minReplicaCount is above 0: a push wakes from 0 only"
+                yield warning(NoteReason.PUSH, path, message)
+        elif trigger.parsed is None or trigger.parsed.min_replicas:
             continue
-        if not sees_demand_at_zero(trigger.parsed):
+        elif not sees_demand_at_zero(trigger.parsed):
             given = "was 0" if "minReplicaCount" in it.spec else "was not given, which is 0"
-            yield _error(("spec", "minReplicaCount"), f"{SLEEPLESS}, {given}")
-        elif trigger.raw.get("type") == "external":
+            yield error(NoteReason.ZERO_WITHOUT_DEMAND, ("spec", "minReplicaCount"), f"{SLEEPLESS}, {given}")
+        elif kind == "external":
             message = "must be external-push where minReplicaCount is 0: else a polling interval passes before it wakes"
-            yield _warning((*trigger.path, "type"), message)
+            yield warning(NoteReason.PUSH, path, message)
+
+
+def _polling(it: ScaledObject) -> Iterator[Note]:
+    path: KeyPath = ("spec", "pollingInterval")
+    polling = it.spec.get("pollingInterval", KEDA_POLLING_S)
+    if not is_int(polling) or polling < 1:
+        yield error(NoteReason.POLLING, path, f"must be a whole number >= 1, was {shown(polling)}")
+    elif polling < MIN_POLLING_S:
+        message = f"must be >= {MIN_POLLING_S}, was {polling}: the HPA reads every 15 s whatever this says"
+        yield warning(NoteReason.POLLING, path, message)
+    elif polling > MAX_POLLING_AT_ZERO_S and it.lower == 0:
+        message = (
+            f"must be <= {MAX_POLLING_AT_ZERO_S} where minReplicaCount is 0, was {polling}: it wakes so much later"
+        )
+        yield warning(NoteReason.POLLING, path, message)
 
 
 def _fallback(it: ScaledObject) -> Iterator[Note]:
@@ -157,86 +183,73 @@ def _fallback(it: ScaledObject) -> Iterator[Note]:
     path: KeyPath = ("spec", "fallback")
     if not isinstance(fallback, Mapping):
         if it.lower > 0:
-            message = (
-                "must be given where minReplicaCount is above 0: else nothing is raised to a safe count in an outage"
-            )
-            yield _warning(path, message)
+            message = "must be given where minReplicaCount is above 0: else an outage raises nothing to a safe count"
+            yield warning(NoteReason.FALLBACK, path, message)
         return
     if it.lower == 0:
-        yield _error(path, "must not be set where minReplicaCount is 0: KEDA takes an active fallback for demand")
+        message = "must not be set where minReplicaCount is 0: KEDA takes an active fallback for demand"
+        yield error(NoteReason.FALLBACK, path, message)
     behavior = fallback.get("behavior", "static")
     if behavior not in SAFE_FALLBACKS:
         message = f"must be currentReplicasIfHigher, was {shown(behavior)}: an outage must not scale down"
-        yield _error((*path, "behavior"), message)
+        yield error(NoteReason.FALLBACK, (*path, "behavior"), message)
     threshold: Any = fallback.get("failureThreshold")
     if not is_int(threshold) or threshold < MIN_FAILURE_THRESHOLD:
         message = f"must be a whole number >= {MIN_FAILURE_THRESHOLD}, was {shown(threshold)}: a restart is no outage"
-        yield _error((*path, "failureThreshold"), message)
+        yield error(NoteReason.FALLBACK, (*path, "failureThreshold"), message)
+
+
+def _paused(it: ScaledObject) -> Iterator[Note]:
+    """KEDA's own annotations reach past whatever a scaler says."""
+    for key, what in _PAUSES.items():
+        annotation = f"{KEDA_ANNOTATIONS}{key}"
+        if annotation in it.annotations and (key == "paused-replicas" or _on(it.annotations[annotation])):
+            yield warning(NoteReason.PAUSED, ("metadata", "annotations", annotation), f"must not stay: {what}")
+    force = f"{KEDA_ANNOTATIONS}force-activation"
+    if it.lower == 0 and force in it.annotations and _on(it.annotations[force]):
+        message = "must not stay where minReplicaCount is 0: KEDA never goes to 0 while it is there"
+        yield warning(NoteReason.PAUSED, ("metadata", "annotations", force), message)
+
+
+_PAUSES: Mapping[str, str] = {
+    "paused": "KEDA deletes the HPA and asks no scaler while it is there",
+    "paused-replicas": "KEDA deletes the HPA, asks no scaler and keeps this count while it is there",
+    "paused-scale-in": "the HPA lowers nothing while it is there",
+    "paused-scale-out": "the HPA raises nothing while it is there",
+}
+
+
+def _on(value: Any) -> bool:
+    """Return whether KEDA takes an annotation as set: it does so for what it cannot read, too."""
+    return str(value) not in GO_FALSE
 
 
 def _bounds(it: ScaledObject) -> Iterator[Note]:
+    yield from _notes(NoteReason.BOUNDS, it.problems)
     for key, default in (("minReplicaCount", KEDA_MIN_REPLICAS), ("maxReplicaCount", KEDA_MAX_REPLICAS)):
         if key not in it.spec:
-            yield _warning(("spec", key), f"must be given: KEDA takes {default}")
+            yield warning(NoteReason.BOUNDS, ("spec", key), f"must be given: KEDA takes {default}")
     for trigger in it.headway:
         if trigger.parsed is None or it.problems:
             continue
         try:
             intersect_bounds(trigger.parsed, it.lower, it.upper)
         except MetadataErrors as errors:
-            yield from (Note(Severity.ERROR, p.under(*trigger.path, "metadata")) for p in errors.details)
-
-
-_BEHAVIOR: KeyPath = ("spec", "advanced", "horizontalPodAutoscalerConfig", "behavior")
-
-
-def _hpa(it: ScaledObject) -> Iterator[Note]:
-    """Ask that the HPA passes Headway's number on as it is: Headway has its own rates and stabilisation."""
-    config = mapping(mapping(it.spec.get("advanced")).get("horizontalPodAutoscalerConfig"))
-    behavior = mapping(config.get("behavior"))
-    up, down = mapping(behavior.get("scaleUp")), mapping(behavior.get("scaleDown"))
-    for side, rules in (("scaleUp", up), ("scaleDown", down)):
-        if str(rules.get("tolerance", "")) not in {"0", "0.0"}:
-            was = shown(rules.get("tolerance")) if "tolerance" in rules else "not given, which is 0.1"
-            yield _warning((*_BEHAVIOR, side, "tolerance"), f"must be 0, was {was}: the HPA ignores small changes")
-        if rules.get("selectPolicy") == "Disabled":
-            yield _warning(
-                (*_BEHAVIOR, side, "selectPolicy"), "must not be Disabled: the HPA then never moves this way"
-            )
-    # Where nothing is given the HPA waits 300 s down and not at all up.
-    for side, rules, default in (("scaleUp", up, 0), ("scaleDown", down, 300)):
-        window = rules.get("stabilizationWindowSeconds", default)
-        if window != 0:
-            given = shown(window) if "stabilizationWindowSeconds" in rules else f"not given, which is {default}"
-            path = (*_BEHAVIOR, side, "stabilizationWindowSeconds")
-            yield _warning(path, f"must be 0, was {given}: Headway stabilises, and the HPA would wait again")
-    if not _one_jump(up, it.upper - max(it.lower, 1)):
-        message = f"must let {it.upper - max(it.lower, 1)} pods start at once, or a surge is climbed in several syncs"
-        yield _warning((*_BEHAVIOR, "scaleUp", "policies"), message)
-
-
-def _one_jump(scale_up: Mapping[str, Any], pods: int) -> bool:
-    """Return whether the policies allow the whole way at once."""
-    policies = scale_up.get("policies")
-    rules = [mapping(policy) for policy in policies] if isinstance(policies, list) else []
-    if not rules:
-        return pods <= HPA_DEFAULT_UP_PODS
-    fits = [rule.get("type") == "Pods" and is_int(rule.get("value")) and rule["value"] >= pods for rule in rules]
-    return all(fits) if scale_up.get("selectPolicy") == "Min" else any(fits)
+            yield from _notes(NoteReason.BOUNDS, errors.details, *trigger.path, "metadata")
 
 
 def _metadata(it: ScaledObject) -> Iterator[Note]:
     for trigger in it.headway:
         path = (*trigger.path, "metadata")
-        yield from (Note(Severity.ERROR, problem.under(*path)) for problem in trigger.problems)
+        yield from _notes(NoteReason.METADATA, trigger.problems, *path)
         if trigger.parsed and (message := unscaled(trigger.parsed)):
-            yield _warning(path, message)
+            yield warning(NoteReason.UNSCALED, path, message)
         for key, value in trigger.metadata.items():
             if not isinstance(value, str):
                 was = f", was {shown(value)}" if key in KEYS else ""  # what is not ours may be a secret
-                yield _error((*path, key), f"must be text in quotes{was}")
+                yield error(NoteReason.METADATA, (*path, key), f"must be text in quotes{was}")
             if oddity := _oddity(key):
-                yield _warning((*path, key), oddity)
+                yield warning(NoteReason.METADATA, (*path, key), oddity)
 
 
 def _oddity(key: str) -> str:
@@ -252,16 +265,36 @@ def _oddity(key: str) -> str:
     return "" if key in KEYS or key in KEDA_KEYS else f"is not a known key{did_you_mean(key, KEYS)}"
 
 
+def _granted(it: ScaledObject, platform: Platform) -> Iterator[Note]:
+    """Yield what a ScaledObject names that its namespace may not use. Without a namespace nobody can tell."""
+    if platform.grants is None or not it.namespace:
+        return
+    for trigger in it.headway:
+        if trigger.parsed is not None:
+            try:
+                demand_source(it.namespace, trigger.parsed, platform.grants)
+            except MetadataErrors as errors:
+                yield from _notes(NoteReason.NOT_GRANTED, errors.details, *trigger.path, "metadata")
+
+
+def _notes(reason: NoteReason, problems: Collection[Problem], *prefix: str | int) -> Iterator[Note]:
+    for problem in problems:
+        yield error(reason, (*prefix, *problem.path), problem.message)
+
+
 GUARDS: tuple[Callable[[ScaledObject], Iterator[Note]], ...] = (
     _api_version,
     _name,
+    _target,
     _one_trigger,
     _trigger_fields,
     _address,
     _advanced,
     _zero,
+    _polling,
     _fallback,
+    _paused,
     _bounds,
-    _hpa,
+    hpa_notes,
     _metadata,
 )

@@ -11,18 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.config.guards import Note
-from scaler.config.models import WorkloadSettings
+from scaler.config.grants import Grants
+from scaler.config.guards import notes_on
+from scaler.config.metadata import MetadataErrors, ParsedMetadata
+from scaler.config.models import Mode, WorkloadSettings
+from scaler.config.notes import Note, NoteReason, error, warning
+from scaler.config.observed import MODE, Observed, is_observe, mode_oddity, read_observed
 from scaler.config.platform import Platform
+from scaler.config.scaled_objects import ScaledObject, ScaleTarget, read_scaled_object
+from scaler.config.settings import workload_settings
 
+__all__ = ["LiveWorkload", "ScaleTarget", "observed_workload", "settings_of"]
 
-@dataclass(frozen=True, slots=True)
-class ScaleTarget:
-    """What is scaled: any object with a scale subresource, in the workload's namespace."""
-
-    api_version: str
-    kind: str
-    name: str
+LIVE_FLOOR = 1  # of a workload whose demand nobody sees at zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,21 @@ def settings_of(
 
     `gpus_per_replica` is the sum over the pods of a replica that the pod template asks for; None where it is not known.
     """
-    raise NotImplementedError
+    it = read_scaled_object(manifest, platform.addresses, platform.timezones)
+    if it is None:
+        return None
+    notes = [*notes_on(it, platform), *mode_oddity(manifest)]
+    observed = is_observe(it.annotations)
+    if observed:
+        message = "must not stay: KEDA gets an error while it is there, and the HPA holds"
+        notes.append(warning(NoteReason.OBSERVED, ("metadata", "annotations", MODE), message))
+    settings = None
+    parsed = it.headway[0].parsed
+    if parsed is not None and not any(note.refuses for note in notes):
+        mode = Mode.OBSERVE if observed else platform.modes.get((it.namespace, it.name))
+        settings, more = _settings(it, parsed, platform, mode, gpus_per_replica)
+        notes += more
+    return LiveWorkload(it.namespace, it.name, it.target, settings, tuple(notes))
 
 
 def observed_workload(
@@ -56,4 +71,37 @@ def observed_workload(
 
     None for any other, and for an HPA that KEDA made: KEDA copies the annotations of its ScaledObject to it.
     """
-    raise NotImplementedError
+    it = read_observed(manifest, platform)
+    if it is None:
+        return None
+    settings, notes = None, list(it.notes)
+    if it.parsed is not None and not any(note.refuses for note in notes):
+        settings, more = _settings(it, it.parsed, platform, Mode.OBSERVE, gpus_per_replica)
+        notes += more
+    return LiveWorkload(it.namespace, it.name, it.target, settings, tuple(notes))
+
+
+def _settings(
+    it: ScaledObject | Observed,
+    metadata: ParsedMetadata,
+    platform: Platform,
+    mode: Mode | None,
+    gpus_per_replica: float | None,
+) -> tuple[WorkloadSettings | None, tuple[Note, ...]]:
+    """Return the settings of what no guard refuses, with the live floor; or what is wrong with it after all."""
+    try:
+        settings = workload_settings(
+            it.namespace,
+            it.name,
+            metadata,
+            min_replicas=it.lower,
+            max_replicas=it.upper,
+            mode=mode,
+            grants=platform.grants or Grants(),
+            gpus_per_replica=gpus_per_replica,
+        )
+    except MetadataErrors as errors:
+        return None, tuple(error(NoteReason.METADATA, problem.path, problem.message) for problem in errors.details)
+    if settings.min_replicas < LIVE_FLOOR <= settings.max_replicas and settings.demand_source is None:
+        settings = settings.model_copy(update={"min_replicas": LIVE_FLOOR})
+    return settings, ()

@@ -7,6 +7,7 @@ from scaler.config.grants import Grants
 from scaler.config.models import Mode
 
 ANNOTATIONS = "headway.dev/"  # on a ScaledObject or an HPA; `headway.dev/mode: observe` makes it an observed workload
+KEDA_ANNOTATIONS = "autoscaling.keda.sh/"  # with them KEDA is paused; they change no generation
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,9 @@ def workload_settings(
 ) -> WorkloadSettings:
     """Return a workload's settings from its metadata and its ScaledObject's bounds; `mode`, if given, rules.
 
-    `gpus_per_replica` is what the pod template says; the metadata may only raise it. MetadataErrors if the bounds
-    exclude each other, or if something is named that the platform did not grant to the namespace.
+    `gpus_per_replica` is what the pod template says, None where that is not known; the metadata may only raise it.
+    MetadataErrors if the bounds exclude each other, or if something is named that the platform did not grant to the
+    namespace.
     """
     lower, upper = intersect_bounds(metadata, min_replicas, max_replicas)
     settings: dict[str, Any] = metadata.model_dump(exclude_none=True)
@@ -37,7 +38,7 @@ def workload_settings(
     settings["demand_source"] = demand_source(namespace, metadata, grants)
     if mode is not None:
         settings["mode"] = mode
-    if gpus_per_replica is not None:
+    if gpus_per_replica:
         settings["gpus_per_replica"] = max(gpus_per_replica, metadata.gpus_per_replica or 0)
     try:
         return WorkloadSettings.model_validate(settings)

@@ -89,6 +89,16 @@ def grants_of(config: ProcessConfig) -> Grants:
     return Grants.of(config.sources, config.profiles, Broker(config.broker.vhost, config.broker.prefetch))
 
 
+def grants_in(document: Mapping[str, Any]) -> Grants | None:
+    """Return what a document grants; None while something is wrong with that, so that no error comes of another."""
+    parts = {key: document[key] for key in ("sources", "profiles", "broker") if document.get(key) is not None}
+    try:
+        config = ProcessConfig.model_validate(parts)
+    except ValidationError:
+        return None
+    return None if any(grant_problems(parts)) else grants_of(config)
+
+
 def _settings(workload: WorkloadSection, grants: Grants, timezones: Collection[str] | None = None) -> WorkloadSettings:
     return workload_settings(
         workload.namespace,
@@ -127,7 +137,7 @@ def _workload_problems(document: Mapping[str, Any], timezones: Collection[str] |
     """Look into each workload by itself, whatever is wrong elsewhere. What is malformed was reported already."""
     workloads = document.get("workloads")
     in_cluster = "kubernetes" in keys_given(document.get("cluster"))
-    grants = _grants_in(document)
+    grants = grants_in(document)
     seen: dict[tuple[str, str], int] = {}
     for index, raw in enumerate(workloads if isinstance(workloads, list) else ()):
         if not isinstance(raw, Mapping):
@@ -141,16 +151,6 @@ def _workload_problems(document: Mapping[str, Any], timezones: Collection[str] |
         if first != index:
             message = f"must be unique within its namespace, was {plain(key[1])} as in workloads[{first}]"
             yield Problem(("workloads", index, "name"), message)
-
-
-def _grants_in(document: Mapping[str, Any]) -> Grants | None:
-    """Return what a document grants; None while something is wrong with that, so that no error comes of another."""
-    parts = {key: document[key] for key in ("sources", "profiles", "broker") if document.get(key) is not None}
-    try:
-        config = ProcessConfig.model_validate(parts)
-    except ValidationError:
-        return None
-    return None if any(grant_problems(parts)) else grants_of(config)
 
 
 def _mode_alone(raw: Mapping[str, Any]) -> Iterator[Problem]:
