@@ -203,7 +203,7 @@ def test_a_name_leads_nowhere_else(segment: str) -> None:
 
 def test_a_kubeconfig_and_its_token(server: ApiServerDouble, tmp_path: Path) -> None:
     """A kubeconfig's token is sent, and shows in no error."""
-    token = server.token = "-".join(("bearer", "of", "the", "test"))
+    token = server.token = tmp_path.name
     document = {
         "apiVersion": "v1",
         "kind": "Config",
