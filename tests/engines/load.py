@@ -15,7 +15,7 @@ _ANSWER_WITHIN_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A request that was answered. Times are Unix seconds."""
+    """A request that was answered. Times are Unix seconds; the status is HTTP's, or 0 where the server went away."""
 
     sent_s: float
     done_s: float
@@ -53,9 +53,13 @@ class Client:
         wanted = {"name": "service_ms", "shape": [1], "datatype": "INT32", "data": [service_ms]}
         sent_s = self._clock.now_s()
         self.log.sent_s.append(sent_s)
-        async with self._session.post(self._url, json={"inputs": [wanted]}) as response:
-            await response.read()
-        self.log.answered.append(Answered(sent_s, self._clock.now_s(), response.status))
+        try:
+            async with self._session.post(self._url, json={"inputs": [wanted]}) as response:
+                await response.read()
+                status = response.status
+        except aiohttp.ClientConnectionError:
+            status = 0
+        self.log.answered.append(Answered(sent_s, self._clock.now_s(), status))
 
     async def offer(self, service_ms: int, rate_rps: float, count: int) -> None:
         """Send `count` requests at a fixed rate, whatever becomes of them, and wait until all are answered."""

@@ -6,6 +6,7 @@ and waiting, which the order of the requests fixes.
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,8 @@ async def record(recording: Recording) -> None:
 async def _recorded(recording: Recording, triton: Triton, client: Client, group: asyncio.TaskGroup) -> str:
     if recording is PLAIN:
         await asyncio.gather(*(client.infer(400) for _ in range(7)))
+        statuses = Counter(answered.status for answered in client.log.answered)
+        assert statuses == {200: 4 + 2, 503: 3 + 2}, statuses  # as told; the counter of refusals says 3
     for _ in range(3 if recording is PLAIN else 5):
         group.create_task(client.infer(2000))
     await asyncio.sleep(0.2)  # until all are where they stay for the rest of the two seconds

@@ -55,6 +55,7 @@ class Triton:
 
     url: str
     metrics_address: str  # host:port of GET /metrics
+    process: "subprocess.Popen[bytes]"
 
 
 @asynccontextmanager
@@ -67,8 +68,8 @@ async def running_triton(
     http_port, metrics_port = free_ports(2)
     process = _start(folder, http_port, metrics_port, metrics_config)
     try:
-        triton = Triton(f"http://127.0.0.1:{http_port}", f"127.0.0.1:{metrics_port}")
-        await _until_ready(triton, process, folder / "triton.log")
+        triton = Triton(f"http://127.0.0.1:{http_port}", f"127.0.0.1:{metrics_port}", process)
+        await _until_ready(triton, folder / "triton.log")
         yield triton
     finally:
         end_group(process)
@@ -84,9 +85,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """End a process that leads a process group, and the group, however little it wants to."""
-    os.killpg(process.pid, signal.SIGKILL)  # the group has its leader's id, and is there until the leader is waited for
-    process.wait()
+    """End a process that leads a process group, and the group, however little it wants to. Once is enough."""
+    if process.returncode is None:  # until the leader is waited for, its id is the group's and nobody else's
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _write_models(folder: Path, models: Sequence[Model]) -> None:
@@ -128,9 +130,9 @@ def _start(folder: Path, http_port: int, metrics_port: int, metrics_config: Sequ
         )
 
 
-async def _until_ready(triton: Triton, process: "subprocess.Popen[bytes]", log: Path) -> None:
+async def _until_ready(triton: Triton, log: Path) -> None:
     async with aiohttp.ClientSession() as session, asyncio.timeout(DEADLINE_S):
-        while process.poll() is None:
+        while triton.process.poll() is None:
             try:
                 async with session.get(f"{triton.url}/v2/health/ready") as response:
                     if response.status == 200:
