@@ -119,21 +119,21 @@ class SignalReader:
 
     def _ratio(self, key: Hashable, signal: Signal, candidate: Candidate, owned: Owned) -> Reading:
         """Return the rise of a counter for each one that another rose; without any there is no mean, and not 0."""
-        ages_s, rises = [], []
-        for name in candidate.names():
-            parts, disputed = _newest_by_part(owned.get(name, ()), candidate, signal.parts)
-            if not parts:
-                return self.absence(owned)
-            risen = Missing(Reason.INVALID_VALUE) if disputed else self._risen((key, name), parts)
-            if not isinstance(risen, Known):
-                return risen
-            ages_s.append(risen.age_s)
-            rises.append(risen.value)
-        above, below = rises
-        return Known(above / below, max(ages_s)) if below > 0 else Missing(Reason.NO_COMPLETIONS)
+        # Both are looked at before either is judged, or the second would be known a tick later than the first.
+        above, below = (self._risen((key, name), signal, candidate, owned.get(name, ())) for name in candidate.names())
+        if not isinstance(above, Known):
+            return above
+        if not isinstance(below, Known):
+            return below
+        if below.value == 0:
+            return Missing(Reason.NO_COMPLETIONS)
+        return Known(above.value / below.value, max(above.age_s, below.age_s))
 
-    def _risen(self, key: Hashable, parts: Mapping[Part, Sample]) -> Reading:
+    def _risen(self, key: Hashable, signal: Signal, candidate: Candidate, samples: Iterable[Sample]) -> Reading:
         """Return how much a counter rose over the window, all parts together."""
+        parts, disputed = _newest_by_part(samples, candidate, signal.parts)
+        if not parts or disputed:
+            return Missing(Reason.INVALID_VALUE if disputed else self.absent)
         whole = _combined(self._observed(key, parts).values(), math.fsum)
         if not isinstance(whole, Known):
             return whole
