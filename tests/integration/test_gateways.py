@@ -200,6 +200,19 @@ async def test_a_counter_that_restarts_is_no_negative_demand(tmp_path: Path) -> 
         await eventually(lambda: chat(site, workload), lambda seen: about(3)(sent(seen.arrivals_rps)))
 
 
+async def test_any_name_of_a_route_makes_a_query_that_the_server_takes(tmp_path: Path) -> None:
+    """Quotes, line breaks, what means something in a pattern, and letters of other scripts."""
+    names = ['a"b', "back\\slash", "line\nbreak", "(.*)|[x", "k\u00fche", "a b~#-&", "outbound|80||chat.demo.svc"]
+    workloads = [
+        routed(gateway, names[i - 1], name, name=f"{gateway}-{i}")
+        for gateway in ("envoy", "istio", "epp")
+        for i, name in enumerate(names)
+    ]
+    async with running_site(tmp_path, {}) as site:
+        seen = await readings(site, *workloads)
+    assert {reading.arrivals_rps for reading in seen.values()} == {Missing(Reason.NO_SERIES)}
+
+
 def test_the_recorded_envoy_adds_up() -> None:
     """The parts that the preset adds up are, in the recording, what was sent to each cluster."""
     text = recorded("envoy")

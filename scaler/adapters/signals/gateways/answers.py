@@ -72,13 +72,12 @@ class Answers:
     lost: Answer
     waiting: Answer | None
 
-    def reading(self, route: Route, trusted: Trust, share: float, stale_after_s: float) -> GatewayReading:
+    def reading(self, route: Route, trusted: Trust, share: float, limits: "Limits") -> GatewayReading:
         """Return the reading of a route, of which a `share` is this workload's."""
-        age = self._age(route, trusted, stale_after_s)
-        waiting = (
-            Missing(Reason.NOT_EXPORTED) if self.waiting is None else _value(self.waiting, route, trusted, age, 0.0)
-        )
-        arrivals = _value(self.arrivals, route, trusted, age, None)
+        arrivals = _value(self.arrivals, route, trusted, self._age(route, trusted, limits.rate_stale_after_s), None)
+        if self.waiting is None:
+            return GatewayReading(_times(arrivals, share))
+        waiting = _value(self.waiting, route, trusted, self._age(route, trusted, limits.stale_after_s), 0.0)
         return GatewayReading(_times(arrivals, share), _times(waiting, share))
 
     def _age(self, route: Route, trusted: Trust, stale_after_s: float) -> Reading:
@@ -93,10 +92,26 @@ class Answers:
         ages = [said.value for said in self.ages.of(route, trusted)]
         if not ages:
             return Missing(Reason.NO_SERIES)
-        oldest_s = max(ages)
         if not all(math.isfinite(age_s) and age_s >= -stale_after_s for age_s in ages):
             return Missing(Reason.INVALID_VALUE)
-        return Stale(oldest_s) if oldest_s > stale_after_s else Known(oldest_s, max(0.0, oldest_s))
+        oldest_s = max(0.0, *ages)
+        return Stale(oldest_s) if oldest_s > stale_after_s else Known(oldest_s, oldest_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How old samples may be.
+
+    A rate over a window whose later half has no samples is too low, by up to as much: it would look like a fall.
+    """
+
+    window_s: float
+    stale_after_s: float
+
+    @property
+    def rate_stale_after_s(self) -> float:
+        """The age from which on a rate is no evidence."""
+        return min(self.stale_after_s, self.window_s / 2)
 
 
 def _value(answer: Answer, route: Route, trusted: Trust, age: Reading, without_rows: float | None) -> Reading:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
 from scaler.adapters.collection import SourceFailure
-from scaler.adapters.signals.gateways.answers import Answer, Answers, Route, Trust, answer_of
+from scaler.adapters.signals.gateways.answers import Answer, Answers, Limits, Route, Trust, answer_of
 from scaler.adapters.signals.gateways.presets import GATEWAYS, Gateway
 from scaler.adapters.signals.gateways.queries import queries_of
 from scaler.config.models import DecisionSettings, SourceRef, WorkloadSettings
@@ -34,9 +34,9 @@ class GatewayCollector:
             *(self._ask(round_, GATEWAYS[name], mine.values()) for name, mine in routed.items())
         )
         self.failures, self.queries, self.rows = tuple(round_.failures), round_.queries, round_.rows
-        stale_after_s = self._decision.stale_after_s
+        limits = Limits(self._decision.rate_window_s, self._decision.stale_after_s)
         return {
-            key: found.reading(ref.identity, Trust(key.namespace, tenant_namespaces), ref.share, stale_after_s)
+            key: found.reading(ref.identity, Trust(key.namespace, tenant_namespaces), ref.share, limits)
             for found, mine in zip(answers, routed.values(), strict=True)
             for key, ref in mine.items()
         }
