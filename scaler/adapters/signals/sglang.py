@@ -63,10 +63,10 @@ SGLANG = Preset(
     ),
     notes="""\
 - No limit of concurrency is exported (`max_running_requests_under_SLO` is never set): configure `slotsPerReplica` as
-  `--max-running-requests`, or let it be learned.
+  `--max-running-requests`.
 - `sglang:utilization` is never read: it is stuck at 0, and -1 on a prefill server (sglang#22713).
 - `sglang:fwd_occupancy` is 0-100 and NaN until its first window; it is not read.
-- Refused requests (`--max-queued-requests`) are counted together with aborted ones; rejections are not known.
+- Refused requests (`--max-queued-requests`) have no counter of their own; rejections are not known.
 - Queue time is observed at the first forward pass: it leads, where vLLM's comes at the end of a request.
 """,
 )

@@ -49,7 +49,7 @@ TGI = Preset(
     notes="""\
 - KV usage and preemptions are not exported: `tgi_batch_current_max_tokens` has no total beside it.
 - No limit of concurrency is exported (`--max-concurrent-requests` refuses, it does not run): configure
-  `slotsPerReplica`, or let it be learned.
+  `slotsPerReplica`.
 - Requests above `--max-concurrent-requests` are refused at once and count as `overloaded`.
 - Counters and gauges have no series until they were first set: a server that has served nothing since its start
   exports neither its batch nor its queue, and counts as silent, not as idle.

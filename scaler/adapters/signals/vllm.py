@@ -73,7 +73,7 @@ VLLM = Preset(
     ),
     notes="""\
 - No limit of concurrency is exported (`max_num_seqs`; `kv_cache_max_concurrency` assumes that every request is of the
-  largest length): configure `slotsPerReplica` as `--max-num-seqs`, or let it be learned.
+  largest length): configure `slotsPerReplica` as `--max-num-seqs`.
 - Queue time is observed when a request ends, and no bucket is below 0.3 s: Little's law leads.
 - Gauges are renewed by engine steps; after a mass abort they stand still (vllm#29928), which `frozen` catches.
 - `vllm:iteration_tokens_total` is a histogram; it is not read.
