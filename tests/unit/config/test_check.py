@@ -92,6 +92,17 @@ def test_the_example_configuration_serves_every_role(role: Role) -> None:
         ("trigger.metadata.slo", "0", f"{METADATA}.slo", "must be a duration > 0"),
         ("trigger.metadata.engine", "rabbitmq", f"{METADATA}.source", "must be the name of the queue with engine"),
         ("trigger.metadata.minReplicas", "50", f"{METADATA}.minReplicas", "must be <= the ScaledObject's max"),
+        ("object.metadata.name", "", "metadata.name", "must be given"),
+        ("scaleTargetRef.name", None, "spec.scaleTargetRef.name", "must be given"),
+        ("maxReplicaCount", 10**9, "spec.maxReplicaCount", "must be a whole number 1 .. 1000000, was 1000000000"),
+        ("pollingInterval", 0, "spec.pollingInterval", "must be a whole number >= 1, was 0"),
+        ("pollingInterval", "15", "spec.pollingInterval", "must be a whole number >= 1, was '15'"),
+        (
+            "advanced.horizontalPodAutoscalerConfig.name",
+            "x" * 64,
+            "spec.advanced.horizontalPodAutoscalerConfig.name",
+            "must have at most 63 characters, had 64",
+        ),
     ],
 )
 def test_each_guard_finds_its_error(
@@ -129,6 +140,7 @@ def test_each_guard_finds_its_error(
         ),
         ("hpa.scaleUp.policies", None, f"{HPA}.scaleUp.policies", "must let 38 pods start at once"),
         ("hpa.scaleUp.selectPolicy", "Disabled", f"{HPA}.scaleUp.selectPolicy", "must not be Disabled"),
+        ("pollingInterval", 1, "spec.pollingInterval", "must be >= 5, was 1"),
     ],
 )
 def test_each_guard_finds_its_warning(
@@ -150,6 +162,11 @@ def test_each_guard_finds_its_warning(
         ("trigger.metricType", None),
         ("trigger.metadata.enableTLS", "T"),
         ("trigger.metadata.scalerAddress", "dns:///[::1]:6000"),
+        ("pollingInterval", None),
+        ("pollingInterval", 300),
+        ("object.metadata.namespace", None),
+        ("trigger.metadata.engine", "profile:own"),
+        ("trigger.metadata.source", "chat"),
     ],
 )
 def test_what_works_is_not_complained_of(tmp_path: Path, good: dict[str, Any], key: str, value: Any) -> None:

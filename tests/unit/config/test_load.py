@@ -6,6 +6,7 @@ from scaler.config.address import Address
 from scaler.config.load import MAX_FILE_BYTES, ConfigErrors, load_config, policy_of
 from scaler.config.models import DecisionSettings, Mode, Policy, RateLimit, WorkloadSettings
 from scaler.config.process import ProcessConfig, Role
+from scaler.config.validate import platform_of
 
 MINIMAL = """\
 planStore: {file: run/plan.json}
@@ -182,6 +183,78 @@ workloads:
             "scaler: {tls: {certFile: a, keyFile: b, clientCaFile: c}}",
             "h.yaml:1: scaler.tls: must give allowedClientNames with clientCaFile",
         ),
+        ("planStore: {}", "h.yaml:1: planStore: must give exactly one of file, configMap, was none"),
+        (
+            "planStore: {file: a, configMap: {shards: 0}}",
+            "h.yaml:1: planStore.configMap.shards: must be a whole number 1 .. 64, was 0",
+        ),
+        ("planStore: {configMap: {name: Plan}}", "h.yaml:1: planStore.configMap.name: must be the name of an object"),
+        ("cluster: {}", "h.yaml:1: cluster: must give exactly one of file, kubernetes, was none"),
+        (
+            "cluster: {file: a, kubernetes: {pageSize: 1}}",
+            "h.yaml:1: cluster: must give exactly one of file, kubernetes",
+        ),
+        (
+            "cluster: {kubernetes: {context: c}}\nscaler: {knownAs: [a]}",
+            "h.yaml:1: cluster.kubernetes: must give kubeconfig with context",
+        ),
+        (
+            "cluster: {kubernetes: {namespaces: [Team]}}",
+            "h.yaml:1: cluster.kubernetes.namespaces[0]: must be a namespace: at most 63 of a-z, 0-9 and '-'",
+        ),
+        (
+            "cluster: {kubernetes: {pageSise: 5}}",
+            "h.yaml:1: cluster.kubernetes.pageSise: is not a known key; did you mean",
+        ),
+        ("cluster:\n  kubernetes: {}", "h.yaml:1: scaler.knownAs: must be given with cluster.kubernetes"),
+        (
+            "leadership: {lease: {duration: 5s}}",
+            "h.yaml:1: leadership.lease.renewDeadline: must be < duration (5s), was 10s",
+        ),
+        (
+            "leadership:\n  lease:\n    retryPeriod: 9s",
+            "h.yaml:3: leadership.lease.retryPeriod: must be < renewDeadline / 1.2 (8.33s), was 9s",
+        ),
+        ("leadership: {lease: {retryPeriod: 0}}", "h.yaml:1: leadership.lease.retryPeriod: must be a duration > 0"),
+        ("events: true", "h.yaml:1: events: must be false without cluster.kubernetes"),
+        ("history: {folder: h}", "h.yaml:1: history: must be left out without metrics.prometheus"),
+        (
+            "metrics: {scrape: {timeout: 1s}}",
+            "h.yaml:1: metrics.scrape: must give exactly one of targetsFile, pods, was none",
+        ),
+        ("metrics: {scrape: {pods: true}}", "h.yaml:1: metrics.scrape.pods: must be false without cluster.kubernetes"),
+        (
+            "metrics: {scrape: {targetsFile: t, ports: [80]}}",
+            "h.yaml:1: metrics.scrape.ports: must be left out without pods: true",
+        ),
+        ("gpuMetrics: {scrape: {pods: true}}", "h.yaml:1: gpuMetrics.scrape.pods: must be left out for gpuMetrics"),
+        (
+            "metrics: {prometheus: {url: 'http://x', concurrency: 0}}",
+            "h.yaml:1: metrics.prometheus.concurrency: must be a whole number 1 .. 64, was 0",
+        ),
+        ("profiles: 1", "h.yaml:1: profiles: must be a list of at most 100 profiles, was 1"),
+        ("sources:\n  - name: a b", "h.yaml:2: sources[0].name: must be a name: at most 253 characters without spaces"),
+        ("sources: [{name: a, namespaces: []}]", "h.yaml:1: sources[0].namespaces: must be a list of at least one"),
+        (
+            "sources: [{name: a, namespaces: [b]}]",
+            "h.yaml:1: sources[0]: must give exactly one of queue, route, profile, was none",
+        ),
+        (
+            "sources: [{name: a, namespaces: [b], queue: {queue: q, share: 2}}]",
+            "h.yaml:1: sources[0].queue.share: must be a number > 0 and <= 1, was 2",
+        ),
+        (
+            "sources:\n  - name: a\n    namespaces: [b]\n    route: {gateway: istoi, labels: {}}",
+            "h.yaml:4: sources[0].route.gateway: must be one of istio, envoy, epp, was 'istoi'; did you mean istio?",
+        ),
+        (
+            "sources:\n  - name: a\n    namespaces: [b]\n    route:\n      gateway: envoy\n      labels: {namespac: x}",
+            "h.yaml:6: sources[0].route.labels.namespac: must be namespace and envoy_cluster_name with gateway",
+        ),
+        (
+            "sources: [{name: a, namespaces: [b], queue: {queue: q}}, {name: a, namespaces: ['*'], queue: {queue: r}}]",
+            "h.yaml:1: sources[1].namespaces[0]: must not meet b of sources[0], which has the same name, was *",
+        ),
         ("planStore: {file: ''}", "h.yaml:1: planStore.file: must be a path, was ''"),
         ("scaler: {grpcAddress: '6000'}", "h.yaml:1: scaler.grpcAddress: must be HOST:PORT, :PORT"),
         ("scaler: {grpcAddress: ':70000'}", "h.yaml:1: scaler.grpcAddress: must be HOST:PORT, :PORT"),
@@ -242,6 +315,58 @@ def test_a_role_asks_for_what_it_needs(path: Path, role: Role, needed: list[str]
     """An empty file lacks, for a role, exactly what that role cannot do without."""
     expected = [f"h.yaml:1: {key}: must be given for headway {role}" for key in needed]
     assert problems_in(path, "", role=role) == expected
+
+
+def test_a_cluster_s_workloads_are_not_in_the_file(path: Path) -> None:
+    """With cluster.kubernetes an entry fixes a mode; the policy has no workloads, and the platform has the modes."""
+    text = """\
+cluster: {kubernetes: {}}
+scaler: {knownAs: ["headway:6000"]}
+workloads:
+  - {namespace: a, name: fixed, mode: reactive}
+"""
+    path.write_text(text)
+    config = load_config(path)
+    assert policy_of(config).workloads == ()
+    assert platform_of(config).modes == {("a", "fixed"): Mode.REACTIVE}
+    assert platform_of(config).addresses == {"headway:6000"}
+    more = "  - {namespace: a, name: b, minReplicas: 0, metadata: {engine: nothing}}\n"
+    assert [problem.partition(" with")[0] for problem in problems_in(path, text + more)] == [
+        "h.yaml:5: workloads[1].minReplicas: must be left out",
+        "h.yaml:5: workloads[1].metadata: must be left out",
+        "h.yaml:5: workloads[1].mode: must be given",
+    ]
+
+
+def test_nothing_is_granted_by_default(path: Path) -> None:
+    """A source and a profile that the file does not grant are refused, with the same words as one that is another's."""
+    text = """\
+sources: [{name: q, namespaces: [b], queue: {queue: render}}]
+workloads:
+  - {namespace: a, name: a, metadata: {engine: rabbitmq, source: q}}
+  - {namespace: a, name: b, metadata: {engine: rabbitmq, source: r}}
+  - {namespace: a, name: c, metadata: {engine: "profile:p", slotsPerReplica: 1}}
+  - {namespace: b, name: d, minReplicas: 0, metadata: {engine: rabbitmq, source: q}}
+"""
+    granted = "that the platform granted to namespace a, was"
+    assert problems_in(path, text) == [
+        f"h.yaml:3: workloads[0].metadata.source: must be a source {granted} 'q'",
+        f"h.yaml:4: workloads[1].metadata.source: must be a source {granted} 'r'",
+        f"h.yaml:5: workloads[2].metadata.engine: must be a profile {granted} 'profile:p'",
+    ]
+
+
+def test_a_mistake_in_the_grants_makes_no_second_error(path: Path) -> None:
+    """While the grants cannot be read, nothing is said of what a workload may use; the rest of it is checked."""
+    text = """\
+sources: [{name: q, namespaces: [a], queue: {queue: render, share: 7}}]
+workloads:
+  - {namespace: a, name: a, minReplicas: 3, metadata: {engine: rabbitmq, source: q, maxReplicas: 2}}
+"""
+    assert [problem.partition(": must")[0] for problem in problems_in(path, text)] == [
+        "h.yaml:1: sources[0].queue.share",
+        "h.yaml:3: workloads[0].metadata.maxReplicas",
+    ]
 
 
 def test_what_the_command_line_gives_need_not_be_in_the_file(path: Path) -> None:

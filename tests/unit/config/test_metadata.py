@@ -86,7 +86,10 @@ def test_the_platform_mode_rules() -> None:
 BAD = {
     "engine": (
         "vlm",
-        "engine must be one of llamacpp, nim, rabbitmq, rayserve, sglang, tgi, triton, trtllm, vllm or profile:NAME, was 'vlm'; did you mean vllm?",
+        (
+            "engine must be one of llamacpp, nim, rabbitmq, rayserve, sglang, tgi, triton, trtllm, vllm or "
+            "profile:NAME, was 'vlm'; did you mean vllm?"
+        ),
     ),
     "unit": ("tokens", "unit must be one of requests, promptTokens, outputTokens, was 'tokens'"),
     "slo": ("0", "slo must be a duration > 0 such as 500ms, 15s, 4m, 1h30m or 14d, was '0'"),
