@@ -162,7 +162,7 @@ async def test_another_host_is_another_service(host: str) -> None:
         (math.nan, Reason.INVALID_VALUE),
         (math.inf, Reason.INVALID_VALUE),
         (1e9, Reason.INVALID_VALUE),
-        (-math.inf, Reason.NEGATIVE),
+        (-math.inf, Reason.INVALID_VALUE),
         (-1.0, Reason.NEGATIVE),
     ],
 )

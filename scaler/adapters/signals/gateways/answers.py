@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scaler.adapters.signals.gateways.presets import Gateway
@@ -123,22 +123,23 @@ def _value(answer: Answer, route: Route, trusted: Trust, age: Reading, without_r
     said = answer.of(route, trusted)
     if not said:
         return Missing(Reason.TOO_FEW_SAMPLES) if without_rows is None else Known(without_rows, age.age_s)
-    return _believed(max(_sums(said), key=_nan_first), age.age_s)
+    return _believed(max(_sums(said)), age.age_s)
 
 
 def _sums(said: Iterable[Said]) -> Iterator[float]:
     kinds: dict[str, list[float]] = {}
     for one in said:
         kinds.setdefault(one.kind, []).append(one.value)
-    return (sum(values) for values in kinds.values())
+    return (_sum(values) for values in kinds.values())
 
 
-def _nan_first(value: float) -> float:
-    return math.inf if math.isnan(value) else value
+def _sum(values: Sequence[float]) -> float:
+    """Return the sum, whatever the order; infinity where a value cannot be, so that it outdoes all other kinds."""
+    return math.fsum(values) if all(-_MOST <= value <= _MOST for value in values) else math.inf
 
 
 def _believed(value: float, age_s: float) -> Reading:
-    if not value <= _MOST:  # NaN and infinity too
+    if value > _MOST:
         return Missing(Reason.INVALID_VALUE)
     if value < -_ROUNDING:
         return Missing(Reason.NEGATIVE)
