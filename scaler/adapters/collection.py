@@ -1,11 +1,19 @@
-"""What collecting metrics did: for the controller's own metrics and logs, and for whoever asks why nothing is seen."""
+"""What collecting metrics did: for the controller's own metrics and logs, and for whoever asks why nothing is seen.
+
+A `Fleet` says what is collected for, a `Tick` takes down what happens meanwhile, `CollectionStats` tell of it.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scaler.core.values import Reason
+from scaler.adapters.signals.candidates import Preset
+from scaler.adapters.signals.owners import Owner
+from scaler.adapters.signals.presets import ENGINES, PER_QUEUE
+from scaler.config.models import WorkloadSettings
+from scaler.core.values import Reason, WorkloadId
+from scaler.ports import SourceError
 
 _MAX_PROBLEMS = 10
 _MAX_CHARACTERS = 300
@@ -66,3 +74,62 @@ class Totals:
     def failures(self) -> Mapping[tuple[str, Reason], int]:
         """Return a copy of the counts of failures."""
         return dict(self._failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a tick collects for: the workloads, and the names of the live, ready pods of each."""
+
+    workloads: Sequence[WorkloadSettings]
+    pods: Mapping[WorkloadId, Sequence[str]]
+
+    @property
+    def tenants(self) -> frozenset[str]:
+        """The namespaces of workloads: what lives there speaks for itself only."""
+        return frozenset(w.namespace for w in self.workloads)
+
+    def pods_of(self, workload: WorkloadSettings) -> Sequence[str]:
+        """Return the pods of a workload; none where the view does not know it."""
+        return self.pods.get(WorkloadId(workload.namespace, workload.name), ())
+
+    def owners(self) -> tuple[Owner, ...]:
+        """Return all pods, by namespace and name; one that two workloads name once."""
+        return tuple(dict.fromkeys((w.namespace, pod) for w in self.workloads for pod in self.pods_of(w)))
+
+    def presets(self) -> dict[Preset, list[WorkloadSettings]]:
+        """Return the presets of engines whose pods have something to say, with their workloads; sorted by name."""
+        used: dict[str, list[WorkloadSettings]] = {}
+        for workload in self.workloads:
+            if workload.engine in ENGINES and workload.engine not in PER_QUEUE:
+                used.setdefault(workload.engine, []).append(workload)
+        return {ENGINES[name]: used[name] for name in sorted(used)}
+
+
+@dataclass(slots=True)
+class Tick:
+    """What is taken down while a tick's collection runs."""
+
+    now_s: float
+    fetches: int = 0
+    samples: int = 0
+    failures: list[SourceFailure] = field(default_factory=list)
+    partial: list[SourceFailure] = field(default_factory=list)
+    matched: dict[str, set[str]] = field(default_factory=dict)
+
+    def failed(self, what: str, error: Exception, otherwise: Reason) -> Reason:
+        """Take down an error and return its reason; of one that no source should raise, the one given."""
+        if isinstance(error, SourceError):
+            self.failures.append(SourceFailure(what, error.reason, str(error)))
+            return error.reason
+        self.failures.append(SourceFailure(what, otherwise, f"unexpected {type(error).__name__}: {error}"))
+        return otherwise
+
+    def incomplete(self, what: str, warnings: Iterable[str]) -> None:
+        """Take down what a source said of its own answer."""
+        self.partial += (SourceFailure(what, Reason.PARTIAL_ANSWER, warning) for warning in warnings)
+
+    def match(self, matched: Mapping[str, Collection[str]]) -> None:
+        """Take down which metric names carried which signals."""
+        for signal, names in matched.items():
+            if names:
+                self.matched.setdefault(signal, set()).update(names)

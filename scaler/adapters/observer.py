@@ -1,36 +1,87 @@
-"""Gathers one tick's observation: the cluster view, and a fixed number of fetches, whatever the number of workloads.
+"""Gathers one tick's observation: the cluster view, and a fixed number of queries, whatever the number of workloads.
 
-One fetch for each engine preset in use, and one for GPU activity where a source for it is set. Whatever fails becomes
-a reason in the readings that depended on it; nothing is raised.
+Engines, GPU activity, queues, gateways and query profiles are each collected by themselves and all at once. Whatever
+fails becomes a reason in the readings that depended on it; nothing is raised.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeVar
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from scaler.adapters.collection import CollectionStats, SourceFailure, Totals
-from scaler.adapters.signals.candidates import Preset
-from scaler.adapters.signals.dcgm import DCGM
+from scaler.adapters.collection import CollectionStats, Fleet, SourceFailure, Tick, Totals
+from scaler.adapters.sampled import NO_ACTIVITY, Activity, BrokerQueues, SampledActivity, SampledReplicas
 from scaler.adapters.signals.owners import Owner
-from scaler.adapters.signals.project import ENGINES, PER_QUEUE, Answer, Projector, names_of
-from scaler.adapters.signals.rabbitmq import RABBITMQ, QueueSettings
+from scaler.adapters.signals.presets import PER_QUEUE
+from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.config.models import DecisionSettings, WorkloadSettings
-from scaler.core.observation import Observation, QueueReading, ReplicaReading, WorkloadObservation
-from scaler.core.values import Missing, Reading, Reason, WorkloadId
-from scaler.ports import (
-    Clock,
-    ClusterSnapshot,
-    ClusterView,
-    MetricsSource,
-    SampleRequest,
-    SourceError,
-    WorkloadView,
-)
+from scaler.core.observation import GatewayReading, Observation, QueueReading, ReplicaReading, WorkloadObservation
+from scaler.core.values import Missing, Reason, WorkloadId
+from scaler.ports import Clock, ClusterSnapshot, ClusterView, MetricsSource, WorkloadView
 
-_Read = TypeVar("_Read")
-_NOT_CONFIGURED = Missing(Reason.NOT_CONFIGURED)
+Replicas = Mapping[WorkloadId, tuple[ReplicaReading, ...]]
+
+
+class ReplicaCollector(Protocol):
+    """How the pods of engines are read: series by series, or aggregated by the server."""
+
+    async def readings(self, tick: Tick, fleet: Fleet, activity: Awaitable[Activity]) -> Replicas:
+        """Return one reading for each pod, in order, of each workload whose engine has a preset."""
+        ...
+
+
+class ActivityCollector(Protocol):
+    """How the activity of GPUs is read."""
+
+    async def readings(self, tick: Tick, fleet: Fleet) -> Activity:
+        """Return the activity of the fleet's pods."""
+        ...
+
+
+class GatewayReadings(Protocol):
+    """Demand that is seen before the replicas."""
+
+    failures: tuple[SourceFailure, ...]
+    queries: int
+    rows: int
+
+    async def readings(
+        self, workloads: Iterable[WorkloadSettings], tenant_namespaces: Collection[str], now_s: float
+    ) -> Mapping[WorkloadId, GatewayReading]:
+        """Return what is known of the route of each workload that has one."""
+        ...
+
+
+class ProfileReadings(Protocol):
+    """What one tick's queries of the platform's own profiles said."""
+
+    def replicas(self, engine: str, pods: Collection[Owner]) -> Mapping[Owner, ReplicaReading]:
+        """Return the readings of pods of an engine that is a profile. One without rows is silent."""
+        ...
+
+    def queue(self, workload: WorkloadSettings) -> QueueReading | None:
+        """Return the reading of a workload's queue; None where its demand is not a profile's."""
+        ...
+
+
+class Profiles(Protocol):
+    """Readings by the platform's query profiles."""
+
+    failures: tuple[SourceFailure, ...]
+    queries: int
+    rows: int
+
+    async def answers(self, workloads: Sequence[WorkloadSettings], now_s: float) -> ProfileReadings:
+        """Ask for all workloads."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Further places where a workload's signals may come from. None: not configured."""
+
+    gateways: GatewayReadings | None = None
+    profiles: Profiles | None = None
 
 
 class CollectingObserver:
@@ -43,19 +94,25 @@ class CollectingObserver:
         clock: Clock,
         decision: DecisionSettings,
         *,
+        replicas: ReplicaCollector | None = None,
         gpu_source: MetricsSource | None = None,
+        activity: ActivityCollector | None = None,
         queues: QueueSettings | None = None,
+        beside: Beside | None = None,
         queue_time_quantile: float = 0.95,
     ) -> None:
         """Observe engines and queues through `source`, GPUs through `gpu_source` (None: not configured).
 
-        The sources and the view stay the caller's, who closes them.
+        Where the server aggregates, `replicas` and `activity` take their places. The sources and the view stay the
+        caller's, who closes them.
         """
-        self._source = source
         self._view = view
         self._clock = clock
-        self._gpu_source = gpu_source
-        self._projector = Projector(decision, queue_time_quantile, queues or QueueSettings())
+        self._stale_after_s = decision.view_stale_after_s
+        self._replicas = replicas or SampledReplicas(source, clock, decision, queue_time_quantile)
+        self._activity = activity or (SampledActivity(gpu_source, clock, decision) if gpu_source else None)
+        self._queues = BrokerQueues(source, clock, decision, queues or QueueSettings())
+        self._beside = beside or Beside()
         self._totals = Totals()
         self.stats = CollectionStats()
 
@@ -67,167 +124,135 @@ class CollectingObserver:
     async def observe(self, workloads: tuple[WorkloadSettings, ...], now_s: float) -> Observation:
         """Return what is seen of the workloads."""
         started_s = self._clock.monotonic_s()
-        tick = _Tick(now_s)
-        engines = {w.engine for w in workloads if w.engine in ENGINES}
-        snapshot, answers, gpu = await asyncio.gather(
-            self._snapshot(tick), self._answers(tick, engines, workloads), self._gpu(tick)
-        )
-        self._projector.begin(now_s)
-        observed = self._project(tick, workloads, snapshot, answers, gpu)
+        tick = Tick(now_s)
+        snapshot = await self._snapshot(tick)
+        views = snapshot.workloads if snapshot else {}
+        fleet = Fleet(workloads, {key: view.pods for key, view in views.items()})
+        collected = await self._collected(tick, fleet)
+        stale = self._is_stale(tick, snapshot)
+        keys = (WorkloadId(w.namespace, w.name) for w in workloads)
+        observed = {key: collected.observation(key, views.get(key), stale=stale) for key in keys}
         self.stats = self._stats(tick, self._clock.monotonic_s() - started_s)
         return Observation(observed)
 
-    def _stats(self, tick: "_Tick", took_s: float) -> CollectionStats:
+    def _stats(self, tick: Tick, took_s: float) -> CollectionStats:
         self._totals.add(tick.fetches, tick.failures, tick.partial)
         return CollectionStats(
             at_s=tick.now_s,
             seconds=self._clock.wall_duration(took_s),
             fetches=tick.fetches,
             samples=tick.samples,
-            matched={signal: tuple(sorted(names)) for signal, names in sorted(self._projector.matched.items())},
+            matched={signal: tuple(sorted(names)) for signal, names in sorted(tick.matched.items())},
             failures=tuple(tick.failures),
             partial=tuple(tick.partial),
             fetches_total=self._totals.fetches,
             failures_total=self._totals.failures(),
         )
 
-    async def _snapshot(self, tick: "_Tick") -> ClusterSnapshot | None:
+    async def _snapshot(self, tick: Tick) -> ClusterSnapshot | None:
         try:
             return await self._view.snapshot()
-        except SourceError as error:
-            tick.failures.append(SourceFailure("cluster", error.reason, str(error)))
         except Exception as error:  # noqa: BLE001  # the loop's edge: a tick without a view is still a tick
-            tick.failures.append(SourceFailure("cluster", Reason.VIEW_UNAVAILABLE, _unexpected(error)))
+            tick.failed("cluster", error, Reason.VIEW_UNAVAILABLE)
         return None
 
-    async def _answers(
-        self, tick: "_Tick", engines: set[str], workloads: Sequence[WorkloadSettings]
-    ) -> dict[str, Answer]:
-        presets = [ENGINES[name] for name in sorted(engines)]
-        answers = await asyncio.gather(
-            *(self._fetch(tick, self._source, p.name, _request(p, workloads)) for p in presets)
-        )
-        return {preset.name: answer for preset, answer in zip(presets, answers, strict=True)}
+    def _is_stale(self, tick: Tick, snapshot: ClusterSnapshot | None) -> bool:
+        """Return whether the view is too old to count by, and take it down, once for all workloads."""
+        age_s = tick.now_s - snapshot.at_s if snapshot else 0.0
+        if age_s <= self._stale_after_s:
+            return False
+        message = f"the cluster view must be at most {self._stale_after_s:g} s old, was {age_s:.0f} s"
+        tick.failures.append(SourceFailure("cluster", Reason.VIEW_STALE, message))
+        return True
 
-    async def _gpu(self, tick: "_Tick") -> Answer | None:
-        if self._gpu_source is None:
-            return None
-        # Not limited by namespace: with honorLabels=false `namespace` is the exporter's own.
-        return await self._fetch(tick, self._gpu_source, DCGM.name, SampleRequest(DCGM.names()))
+    async def _collected(self, tick: Tick, fleet: Fleet) -> "_Collected":
+        async with asyncio.TaskGroup() as group:
+            activity = group.create_task(self._gpu_activity(tick, fleet))
+            replicas = group.create_task(self._replicas.readings(tick, fleet, activity))
+            queues = group.create_task(self._queues.readings(tick, fleet))
+            routes = group.create_task(self._routes(tick, fleet))
+            profiles = group.create_task(self._profiles(tick, fleet))
+        collected = _Collected(dict(replicas.result()), dict(queues.result()), routes.result())
+        for workload in fleet.workloads:
+            key = WorkloadId(workload.namespace, workload.name)
+            if (queue := profiles.result().queue(workload)) is not None:
+                collected.queues[key] = queue
+            if key not in collected.replicas:
+                owners = [(workload.namespace, pod) for pod in fleet.pods_of(workload)]
+                silent = workload.engine in PER_QUEUE
+                read = (_NoProfiles() if silent else profiles.result()).replicas(workload.engine, owners)
+                collected.replicas[key] = tuple(
+                    _with_activity(read[owner], activity.result(), owner) for owner in owners
+                )
+        return collected
 
-    async def _fetch(self, tick: "_Tick", source: MetricsSource, what: str, request: SampleRequest) -> Answer:
-        tick.fetches += 1
+    async def _gpu_activity(self, tick: Tick, fleet: Fleet) -> Activity:
+        return await self._activity.readings(tick, fleet) if self._activity else {}
+
+    async def _routes(self, tick: Tick, fleet: Fleet) -> Mapping[WorkloadId, GatewayReading]:
+        gateways = self._beside.gateways
+        if gateways is None:
+            return {}
         try:
-            batch = await source.fetch(request, tick.now_s)
-        except SourceError as error:
-            tick.failures.append(SourceFailure(what, error.reason, str(error)))
-            return Answer(absent=error.reason)
-        except Exception as error:  # noqa: BLE001  # the loop's edge: the other sources' answers still count
-            tick.failures.append(SourceFailure(what, Reason.SOURCE_DOWN, _unexpected(error)))
-            return Answer(absent=Reason.SOURCE_DOWN)
-        tick.samples += len(batch.samples)
-        tick.partial += (SourceFailure(what, Reason.PARTIAL_ANSWER, warning) for warning in batch.partial)
-        return Answer.of(batch, self._clock.now_s())
+            found = await gateways.readings(fleet.workloads, fleet.tenants, tick.now_s)
+        except Exception as error:  # noqa: BLE001  # the loop's edge: what a gateway saw is then not known, and not 0
+            unknown = GatewayReading(Missing(tick.failed("gateways", error, Reason.SOURCE_DOWN)))
+            return {WorkloadId(w.namespace, w.name): unknown for w in fleet.workloads if w.demand_source is not None}
+        _take_down(tick, gateways)
+        return found
 
-    def _project(
-        self,
-        tick: "_Tick",
-        workloads: Sequence[WorkloadSettings],
-        snapshot: ClusterSnapshot | None,
-        answers: Mapping[str, Answer],
-        gpu: Answer | None,
-    ) -> dict[WorkloadId, WorkloadObservation]:
-        views = snapshot.workloads if snapshot else {}
-        tenants = frozenset(w.namespace for w in workloads)
-        replicas = self._replicas(tick, workloads, views, answers)
-        activity: Mapping[Owner, Reading] = {}
-        if gpu is not None:
-            activity = _read(
-                tick, DCGM.name, gpu, lambda a: self._projector.gpu_activity(replicas.keys(), tenants, a, tick.now_s)
-            )
-        queues = self._queues(tick, workloads, tenants, answers)
-        with_activity = {
-            pod: replace(reading, gpu_activity=activity.get(pod, _NOT_CONFIGURED)) for pod, reading in replicas.items()
-        }
-        return {
-            (key := WorkloadId(w.namespace, w.name)): _observation(key, views.get(key), with_activity, queues.get(key))
-            for w in workloads
-        }
-
-    def _queues(
-        self,
-        tick: "_Tick",
-        workloads: Sequence[WorkloadSettings],
-        tenants: frozenset[str],
-        answers: Mapping[str, Answer],
-    ) -> dict[WorkloadId, QueueReading]:
-        mine = [w for w in workloads if w.engine in PER_QUEUE]
-        broker = next((answers[name] for name in PER_QUEUE if name in answers), Answer())
-        return _read(tick, RABBITMQ.name, broker, lambda a: self._projector.queues_of(mine, tenants, a, tick.now_s))
-
-    def _replicas(
-        self,
-        tick: "_Tick",
-        workloads: Sequence[WorkloadSettings],
-        views: Mapping[WorkloadId, WorkloadView],
-        answers: Mapping[str, Answer],
-    ) -> dict[Owner, ReplicaReading]:
-        """Read the pods, engine by engine."""
-        pods: dict[str, list[Owner]] = {}
-        for workload in workloads:
-            view = views.get(WorkloadId(workload.namespace, workload.name))
-            pods.setdefault(workload.engine, []).extend(
-                (workload.namespace, pod) for pod in (view.pods if view else ())
-            )
-        readings: dict[Owner, ReplicaReading] = {}
-        for engine, mine in pods.items():
-            project = partial(self._projector.replicas, ENGINES.get(engine), frozenset(mine), now_s=tick.now_s)
-            readings |= _read(tick, engine, answers.get(engine, Answer()), project)
-        return readings
+    async def _profiles(self, tick: Tick, fleet: Fleet) -> ProfileReadings:
+        profiles = self._beside.profiles
+        if profiles is None:
+            return _NoProfiles()
+        try:
+            answers = await profiles.answers(fleet.workloads, tick.now_s)
+        except Exception as error:  # noqa: BLE001  # as above
+            tick.failed("profiles", error, Reason.SOURCE_DOWN)
+            return _NoProfiles()
+        _take_down(tick, profiles)
+        return answers
 
 
-@dataclass(slots=True)
-class _Tick:
-    """What is counted while a tick's fetches run."""
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """What was collected of all workloads."""
 
-    now_s: float
-    fetches: int = 0
-    samples: int = 0
-    failures: list[SourceFailure] = field(default_factory=list)
-    partial: list[SourceFailure] = field(default_factory=list)
+    replicas: dict[WorkloadId, tuple[ReplicaReading, ...]]
+    queues: dict[WorkloadId, QueueReading]
+    routes: Mapping[WorkloadId, GatewayReading]
 
-
-def _read(tick: _Tick, what: str, answer: Answer, project: Callable[[Answer], _Read]) -> _Read:
-    """Project an answer. One that cannot be read is none: it costs its own preset's readings, not the whole tick."""
-    try:
-        return project(answer)
-    except Exception as error:  # noqa: BLE001  # the loop's edge
-        tick.failures.append(SourceFailure(what, Reason.INVALID_VALUE, _unexpected(error)))
-        return project(Answer(absent=Reason.INVALID_VALUE))
-
-
-def _unexpected(error: Exception) -> str:
-    return f"unexpected {type(error).__name__}: {error}"
+    def observation(self, key: WorkloadId, view: WorkloadView | None, *, stale: bool) -> WorkloadObservation:
+        """Return what is seen of a workload. A view that is stale still tells whose readings they are."""
+        absence = Missing(Reason.VIEW_STALE if view is not None else Reason.VIEW_UNAVAILABLE)
+        return WorkloadObservation(
+            counts=absence if view is None or stale else view.counts,
+            replicas=self.replicas[key],
+            queue=self.queues.get(key),
+            gateway=self.routes.get(key),
+            rollout=view is not None and view.rollout,
+        )
 
 
-def _request(preset: Preset, workloads: Sequence[WorkloadSettings]) -> SampleRequest:
-    """Ask for the namespaces of the workloads; of a broker for all, since it may live anywhere."""
-    if preset.name in PER_QUEUE:
-        return SampleRequest(preset.names())
-    return SampleRequest(names_of(preset), tuple(sorted({w.namespace for w in workloads if w.engine == preset.name})))
+class _NoProfiles:
+    """Where there are no profiles: what has no preset is silent, never idle."""
+
+    def replicas(self, engine: str, pods: Collection[Owner]) -> dict[Owner, ReplicaReading]:
+        missing = Missing(Reason.NOT_EXPORTED if engine in PER_QUEUE else Reason.NO_SERIES)
+        return {owner: ReplicaReading(pod=owner[1], running=missing, waiting=missing) for owner in pods}
+
+    def queue(self, workload: WorkloadSettings) -> None:  # noqa: ARG002  # as the others
+        return None
 
 
-def _observation(
-    key: WorkloadId,
-    view: WorkloadView | None,
-    replicas: Mapping[Owner, ReplicaReading],
-    queue: QueueReading | None,
-) -> WorkloadObservation:
-    if view is None:
-        return WorkloadObservation(counts=Missing(Reason.VIEW_UNAVAILABLE), queue=queue)
-    return WorkloadObservation(
-        counts=view.counts,
-        replicas=tuple(replicas[key.namespace, pod] for pod in view.pods),
-        queue=queue,
-        rollout=view.rollout,
-    )
+def _with_activity(reading: ReplicaReading, activity: Activity, owner: Owner) -> ReplicaReading:
+    """Return a reading with what an exporter of GPU activity says, unless a profile said it already."""
+    if reading.gpu_activity != NO_ACTIVITY:
+        return reading
+    return replace(reading, gpu_activity=activity.get(owner, NO_ACTIVITY))
+
+
+def _take_down(tick: Tick, collector: GatewayReadings | Profiles) -> None:
+    tick.failures += collector.failures
+    tick.fetches += collector.queries
+    tick.samples += collector.rows

@@ -28,8 +28,11 @@ def selector(request: SampleRequest, lookback_s: float) -> str:
 
 
 def one_of(texts: Iterable[str]) -> str:
-    """Return a regular expression that matches exactly these texts (Prometheus anchors it)."""
-    return "|".join(re.escape(text) for text in sorted(set(texts)))
+    """Return a regular expression that matches exactly these texts (Prometheus anchors it).
+
+    A hyphen means nothing outside brackets. Unescaped, the list is shorter, and servers see that it is only a list.
+    """
+    return "|".join(re.escape(text).replace(r"\-", "-") for text in sorted(set(texts)))
 
 
 def quoted(text: str) -> str:

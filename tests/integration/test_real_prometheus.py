@@ -150,7 +150,7 @@ async def observed(source: MetricsSource, clock: Clock) -> dict[str, Reading]:
     """Observe until a rate has its second sample."""
     observer = CollectingObserver(
         source,
-        FixedView(VIEW),
+        FixedView(replace(VIEW, at_s=clock.now_s())),
         clock,
         DecisionSettings(),
         gpu_source=source,

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from scaler.adapters.signals.project import ENGINES, Answer, Projector
+from scaler.adapters.signals.presets import ENGINES
+from scaler.adapters.signals.project import Answer, Projector
 from scaler.config.models import DecisionSettings, Policy, Unit
 from scaler.core.engine import step
 from scaler.core.observation import Observation, ReplicaCounts

@@ -70,6 +70,27 @@ async def test_a_queue_worker_has_its_queue_and_silent_pods() -> None:
     assert [r.running for r in seen[RENDER].replicas] == [Missing(Reason.NOT_EXPORTED)]
 
 
+async def test_an_engine_without_preset_is_silent() -> None:
+    """An engine that nobody can read is not idle."""
+    observer = CollectingObserver(ListSource(engines()), FixedView(VIEW), FixedClock(), DecisionSettings())
+    unknown = WorkloadSettings(namespace="demo", name="chat", engine="brand-new")
+    seen = (await observer.observe((unknown,), T0)).workloads[CHAT].replicas
+    assert [(r.pod, r.running, r.waiting) for r in seen] == [
+        (pod, Missing(Reason.NO_SERIES), Missing(Reason.NO_SERIES)) for pod in ("chat-0", "chat-1")
+    ]
+
+
+async def test_a_stale_view_hides_its_counts_and_not_what_its_pods_say() -> None:
+    """A view that heard nothing for too long counts nobody; it is told once, and the pods are read on."""
+    limit_s = DecisionSettings().view_stale_after_s
+    fresh, _ = await observe(view=ClusterSnapshot(T0 - limit_s, VIEW.workloads))
+    assert fresh[CHAT].counts == ReplicaCounts(spec=3, ready=2, pending=1)
+    seen, observer = await observe(view=ClusterSnapshot(T0 - limit_s - 1, VIEW.workloads))
+    assert {workload.counts for workload in seen.values()} == {Missing(Reason.VIEW_STALE)}
+    assert [r.running for r in seen[CHAT].replicas] == [Known(78.0), Known(78.0)]
+    assert observer.problems == ("cluster: view_stale: the cluster view must be at most 180 s old, was 181 s",)
+
+
 async def test_fetches_do_not_grow_with_workloads() -> None:
     """One fetch per engine in use and one for GPUs, however many workloads there are."""
     source, gpus = ListSource(engines()), ListSource(GPUS)
@@ -96,7 +117,7 @@ async def test_one_failed_source_leaves_the_other_s_readings() -> None:
     seen, observer = await observe(gpu_source=ListSource(failure=Reason.SOURCE_TIMEOUT))
     assert seen[CHAT].replicas[0].running == Known(78.0)
     assert seen[CHAT].replicas[0].gpu_activity == Missing(Reason.SOURCE_TIMEOUT)
-    assert observer.stats.failures == (SourceFailure("dcgm", Reason.SOURCE_TIMEOUT, "as told"),)
+    assert observer.stats.failures == (SourceFailure("gpu", Reason.SOURCE_TIMEOUT, "as told"),)
     seen, _ = await observe(ListSource(failure=Reason.SOURCE_DOWN), gpu_source=ListSource(GPUS))
     assert seen[CHAT].replicas[0].running == Missing(Reason.SOURCE_DOWN)
     assert seen[CHAT].replicas[0].gpu_activity == Known(0.9)
@@ -254,7 +275,7 @@ async def test_failures_are_told_while_they_last_and_counted_for_ever() -> None:
     assert not observer.problems
     for _ in range(2):
         await observer.observe(WORKLOADS[:1], T0)
-    assert set(observer.problems) == {"vllm: source_down: as told", "dcgm: source_timeout: as told"}
+    assert set(observer.problems) == {"vllm: source_down: as told", "gpu: source_timeout: as told"}
     source.failure = gpus.failure = None
     source.partial = ("store-3 is away", "store-4 is away")
     await observer.observe(WORKLOADS[:1], T0)
@@ -263,7 +284,7 @@ async def test_failures_are_told_while_they_last_and_counted_for_ever() -> None:
     assert observer.stats.failures_total == {
         ("vllm", Reason.SOURCE_DOWN): 2,
         ("vllm", Reason.PARTIAL_ANSWER): 1,
-        ("dcgm", Reason.SOURCE_TIMEOUT): 2,
+        ("gpu", Reason.SOURCE_TIMEOUT): 2,
     }
 
 

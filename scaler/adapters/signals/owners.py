@@ -5,7 +5,7 @@ tenant's pod can export anything. So a series that names an owner is taken only 
 namespace, or in a namespace where Headway scales nothing (where the platform keeps its exporters and brokers).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from scaler.ports import Sample
 
@@ -24,10 +24,18 @@ def by_owner(
     """
     found: dict[Owner, dict[str, list[Sample]]] = {}
     for sample in samples:
-        owner = _owner(sample.labels, owner_labels)
+        owner = owner_of(sample.labels, owner_labels)
         if owner is not None and owner in wanted:
             found.setdefault(owner, {}).setdefault(sample.name, []).append(sample)
     return found
+
+
+def owner_of(labels: Mapping[str, str], owner_labels: Sequence[tuple[str, str]]) -> Owner | None:
+    """Return the owner that labels name, by the first pair of owner labels that is there."""
+    for first, second in owner_labels:
+        if (a := labels.get(first)) and (b := labels.get(second)):
+            return a, b
+    return None
 
 
 def trusted(owned: Owned, namespace: str, tenant_namespaces: Collection[str]) -> Owned:
@@ -50,13 +58,6 @@ def has_series(owned: Owned) -> bool:
 def nothing() -> Owned:
     """Return the samples of an owner of whom nothing was seen."""
     return _NOTHING
-
-
-def _owner(labels: Mapping[str, str], owner_labels: tuple[tuple[str, str], ...]) -> Owner | None:
-    for first, second in owner_labels:
-        if (a := labels.get(first)) and (b := labels.get(second)):
-            return a, b
-    return None
 
 
 def _where(owned: Owned, accepts: Callable[[str | None], bool]) -> Owned:

@@ -5,7 +5,7 @@ and a ready pod that is not heard of is there with Missing readings.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from scaler.adapters.signals.candidates import Preset
@@ -13,8 +13,6 @@ from scaler.adapters.signals.counters import CounterTracker, MotionTracker
 from scaler.adapters.signals.dcgm import DCGM
 from scaler.adapters.signals.owners import UP, Owned, Owner, by_owner, nothing, trusted
 from scaler.adapters.signals.parts import PartsMemory
-from scaler.adapters.signals.presets import ENGINES as ENGINES  # noqa: PLC0414  # others import it from here
-from scaler.adapters.signals.presets import PER_QUEUE as PER_QUEUE  # noqa: PLC0414  # as above
 from scaler.adapters.signals.rabbitmq import RABBITMQ, QueueSettings
 from scaler.adapters.signals.reader import SignalReader
 from scaler.config.models import DecisionSettings, WorkloadSettings
@@ -63,25 +61,26 @@ class Projector:
         self._parts.forget(now_s)
 
     def replicas(
-        self, preset: Preset | None, pods: Collection[Owner], answer: Answer, now_s: float
+        self, preset: Preset, pods: Collection[Owner], answer: Answer, now_s: float
     ) -> dict[Owner, ReplicaReading]:
-        """Return the readings of the pods, without GPU activity. An engine without preset is silent, never idle."""
-        if preset is None:
-            return {pod: _silent(pod[1], Reason.NO_SERIES) for pod in pods}
-        if preset.name in PER_QUEUE:
-            return {pod: _silent(pod[1], Reason.NOT_EXPORTED) for pod in pods}
+        """Return the readings of the pods of an engine, without GPU activity."""
         owned = by_owner(answer.samples, preset.owners, pods)
         reader = self._reader(answer, now_s)
         return {pod: self._replica(preset, reader, pod, owned.get(pod, nothing())) for pod in pods}
 
     def gpu_activity(
-        self, pods: Collection[Owner], tenant_namespaces: Collection[str], answer: Answer, now_s: float
+        self,
+        pods: Collection[Owner],
+        tenant_namespaces: Collection[str],
+        answer: Answer,
+        now_s: float,
+        device: Preset = DCGM,
     ) -> dict[Owner, Reading]:
-        """Return the GPU activity of the pods."""
-        owned = by_owner(answer.samples, DCGM.owners, pods)
+        """Return the GPU activity of the pods, by one kind of exporter."""
+        owned = by_owner(answer.samples, device.owners, pods)
         reader = self._reader(answer, now_s)
         return {
-            pod: self._read(DCGM, reader, pod, trusted(owned.get(pod, nothing()), pod[0], tenant_namespaces))[
+            pod: self._read(device, reader, pod, trusted(owned.get(pod, nothing()), pod[0], tenant_namespaces))[
                 "gpu_activity"
             ]
             for pod in pods
@@ -95,7 +94,7 @@ class Projector:
         now_s: float,
     ) -> dict[WorkloadId, QueueReading]:
         """Return what the broker says of each workload's queue."""
-        wanted = {(self.queues.vhost, w.source) for w in workloads if w.source}
+        wanted = {queue for w in workloads if (queue := self._queue_name(w)) is not None}
         owned = by_owner(answer.samples, RABBITMQ.owners, wanted)
         reader = self._reader(answer, now_s)
         return {WorkloadId(w.namespace, w.name): self._queue(w, reader, owned, tenant_namespaces) for w in workloads}
@@ -119,20 +118,30 @@ class Projector:
         owned: Mapping[Owner, Owned],
         tenant_namespaces: Collection[str],
     ) -> QueueReading:
-        if not workload.source:
+        name = self._queue_name(workload)
+        if name is None:
             return _unknown_queue(Reason.NOT_CONFIGURED)
-        samples = owned.get((self.queues.vhost, workload.source), nothing())
-        mine = trusted(samples, workload.namespace, tenant_namespaces)
+        mine = trusted(owned.get(name, nothing()), workload.namespace, tenant_namespaces)
         # Two tenants may each run a broker with queues of the same name, hence the namespace in the key.
-        readings = self._read(RABBITMQ, reader, (workload.namespace, workload.source), mine)
-        return QueueReading(prefetch=self._prefetch(workload), **readings)
+        readings = self._read(RABBITMQ, reader, (workload.namespace, *name), mine)
+        share = 1.0 if workload.demand_source is None else workload.demand_source.share
+        return QueueReading(
+            prefetch=self._prefetch(workload), **{field: _shared(reading, share) for field, reading in readings.items()}
+        )
+
+    def _queue_name(self, workload: WorkloadSettings) -> Owner | None:
+        """Return the virtual host and the name of a workload's queue; what the platform granted comes first."""
+        if workload.demand_source is not None:
+            return workload.demand_source.identity
+        return (self.queues.vhost, workload.source) if workload.source else None
 
     def _prefetch(self, workload: WorkloadSettings) -> Reading:
         """Return what one consumer may hold. A worker's slots are its prefetch where each replica is one consumer."""
-        prefetch = workload.slots_per_replica or self.queues.prefetch
+        granted = workload.demand_source.prefetch if workload.demand_source else None
+        prefetch = workload.slots_per_replica or granted or self.queues.prefetch
         return Missing(Reason.NOT_CONFIGURED) if prefetch is None else Known(float(prefetch))
 
-    def _read(self, preset: Preset, reader: SignalReader, owner: Owner, owned: Owned) -> dict[str, Reading]:
+    def _read(self, preset: Preset, reader: SignalReader, owner: Hashable, owned: Owned) -> dict[str, Reading]:
         readings: dict[str, Reading] = {}
         for signal in preset.signals:
             readings[signal.field], name = reader.read(signal, (preset.name, owner), owned)
@@ -158,9 +167,9 @@ def names_of(preset: Preset) -> tuple[str, ...]:
     return (*preset.names(), UP)
 
 
-def _silent(pod: str, reason: Reason) -> ReplicaReading:
-    missing = Missing(reason)
-    return ReplicaReading(pod=pod, running=missing, waiting=missing)
+def _shared(reading: Reading, share: float) -> Reading:
+    """Return the part of a queue's reading that is this cluster's, where several consume one queue."""
+    return Known(reading.value * share, reading.age_s) if isinstance(reading, Known) else reading
 
 
 def _unknown_queue(reason: Reason) -> QueueReading:

@@ -460,12 +460,6 @@ def test_memory_follows_the_fleet() -> None:
     assert len(projector._parts) == sum(signal.kind is Kind.GAUGE for signal in VLLM.signals)
 
 
-def test_an_engine_without_preset_is_silent() -> None:
-    """An engine that nobody can read is not idle."""
-    seen = Projector(DecisionSettings()).replicas(None, {POD}, Answer(), T0)[POD]
-    assert seen.running == seen.waiting == Missing(Reason.NO_SERIES)
-
-
 def all_readings(replica: ReplicaReading) -> dict[str, Reading]:
     """Return a replica's readings by name."""
     return {
