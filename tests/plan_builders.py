@@ -18,7 +18,7 @@ def saturation(value: float = 1.24) -> Saturation:
     """Return a saturation bound by its slots, every term known."""
     known = Known(value)
     terms: dict[str, Reading] = {name: Known(value / (i + 1)) for i, name in enumerate(TERMS)}
-    return Saturation(known, known, known, known, "slots", terms)
+    return Saturation(known, known, known, "slots", terms)
 
 
 def recommendation(workload: WorkloadId = CHAT, **fields: Any) -> Recommendation:
@@ -57,7 +57,7 @@ def unknown(workload: WorkloadId = CHAT) -> Recommendation:
         active=False,
         uncapped=absent,
         counts=absent,
-        saturation=Saturation(absent, absent, absent, absent, "none", {}),
+        saturation=Saturation(absent, absent, absent, "none", {}),
         demand=absent,
         capacity=Missing(Reason.NOT_CONFIGURED),
         missing=("replicas: view_unavailable",),
@@ -86,7 +86,6 @@ _MISSING = st.builds("{}: {} ({} of 9)".format, _WORDS, st.sampled_from(Reason),
 _NAMES = st.sampled_from(("a", "a-b", "a0", "ab", "b", "z"))
 _SATURATIONS = st.builds(
     Saturation,
-    READINGS,
     READINGS,
     READINGS,
     READINGS,

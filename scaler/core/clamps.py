@@ -39,6 +39,8 @@ def rate_limited(target: int, previous: int, targets: History, limit: RateLimit,
 
     The larger of the two allowances counts, as in an HPA's `Max` policy, and the limit never turns a move around.
     """
+    if target == previous:
+        return target
     base = _in_force(targets, previous, now_s - limit.period_s)
     if target > previous:
         allowed = _allowance(base, limit.up_replicas, limit.up_share)

@@ -3,17 +3,23 @@
 from dataclasses import dataclass
 
 from scaler.config.models import DecisionSettings, Unit, WorkloadSettings
-from scaler.core.observation import QueueReading
+from scaler.core.front import held_back
+from scaler.core.observation import GatewayReading, QueueReading
 from scaler.core.pool import Pool, Pooled
-from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
+from scaler.core.values import BENIGN, Known, Missing, Reading, Reason, is_benign
 
 # (Unix seconds, running + waiting, replicas that said so), oldest first.
 History = tuple[tuple[float, float, int], ...]
 # The share of the replicas that may come or go between two looks without making their difference another one's.
 _SAME_MEMBERS = 0.02
+_NOTHING = Known(0.0)
+_ONE = Known(1.0)
+_NEGATIVE = Missing(Reason.NEGATIVE)
+_TOO_FEW_SAMPLES = Missing(Reason.TOO_FEW_SAMPLES)
+_REQUESTS = Unit.REQUESTS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Demand:
     """Demand in work units per second, as it may scale up and as it may scale down, and the history it used."""
 
@@ -40,25 +46,59 @@ def demand_of_queue(queue: QueueReading) -> Demand:
 
 
 def demand_of_pool(
-    pool: Pool, history: History, settings: WorkloadSettings, decision: DecisionSettings, now_s: float
+    pool: Pool,
+    history: History,
+    settings: WorkloadSettings,
+    decision: DecisionSettings,
+    now_s: float,
+    gateway: GatewayReading | None = None,
 ) -> Demand:
-    """Return completions plus the change of what is in the system plus rejections, in the workload's work unit.
+    """Return the arrivals at a pool in the workload's work unit: by flow balance, or at the gateway where that is more.
 
     Flow balance: arrivals = departures + growth, here over the rate window. Where a part is not known, the sum of the
     others is a lower bound, which may scale up and not down. A negative result (a mass abort) is Missing.
     """
-    in_system = _extended(history, pool, decision, now_s)
-    growth = _growth_rps(in_system, decision.rate_window_s, now_s)
+    in_system = _extended(history, pool, gateway, decision, now_s)
     per_request = units_per_request(pool, settings.unit)
-    share, at_target = decision.silent_hold_share, _at_target_rps(settings, decision, per_request)
-    rejections = pool.rejections_rps
-    up = _at_least(pool.completions_rps.up(), growth.up, _optional(rejections, rejections.up()))
-    down = _balance(
-        pool.completions_rps.down(at_target, hold_share=share),
-        growth.down,
-        _optional(rejections, rejections.down(0.0, hold_share=share)),
-    )
-    return Demand(_times(up, per_request), _times(down, per_request), in_system)
+    flow = _flow_rps(pool, _growth_rps(in_system, decision.rate_window_s, now_s), per_request, settings, decision)
+    arrivals = flow if gateway is None else _with_gateway(flow, gateway, pool)
+    up = _times(arrivals.up, per_request)
+    return Demand(up, up if arrivals.down is arrivals.up else _times(arrivals.down, per_request), in_system)
+
+
+def _flow_rps(
+    pool: Pool, growth: "_Rate", per_request: Reading, settings: WorkloadSettings, decision: DecisionSettings
+) -> "_Rate":
+    """Return completions + growth + rejections in requests per second."""
+    completions, rejections, share = pool.completions_rps, pool.rejections_rps, decision.silent_hold_share
+    completed = completions.down(_at_target_rps(settings, decision, per_request), hold_share=share)
+    refused = _optional(rejections, rejections.down(0.0, hold_share=share))
+    down = _balance(completed, growth.down, refused)
+    refused_up = _optional(rejections, rejections.up)
+    alike = completed is completions.up and growth.down is growth.up and refused is refused_up
+    if alike and isinstance(down, Known):
+        return _Rate(down, down)
+    return _Rate(_at_least(completions.up, growth.up, refused_up), down)
+
+
+def _with_gateway(flow: "_Rate", gateway: GatewayReading, pool: Pool) -> "_Rate":
+    """Return the larger of what the gateway sees arrive and what the replicas' flow balance says, both in requests.
+
+    The flow is more where other routes lead to the same replicas. It counts in full as soon as it is more: a margin
+    would let the sum fall when the gateway's part grows. For scaling down both must be known, except where the flow is
+    absent for a reason that hides nothing: nothing is ready, the engine has no such counter, or aborts outweigh
+    arrivals.
+    """
+    arrivals = gateway.arrivals_rps
+    if not isinstance(arrivals, Known):
+        return flow if is_benign(arrivals) else _Rate(flow.up, arrivals)
+    nothing_hidden = pool.ready == 0 or is_benign(flow.down) or flow.down is _NEGATIVE
+    known_down = isinstance(flow.down, Known) or nothing_hidden
+    return _Rate(_larger(arrivals, flow.up), _larger(arrivals, flow.down) if known_down else flow.down)
+
+
+def _larger(known: Known, other: Reading) -> Known:
+    return other if isinstance(other, Known) and other.value > known.value else known
 
 
 def _at_target_rps(settings: WorkloadSettings, decision: DecisionSettings, per_request: Reading) -> float:
@@ -70,10 +110,10 @@ def _at_target_rps(settings: WorkloadSettings, decision: DecisionSettings, per_r
 
 def units_per_request(pool: Pool, unit: Unit) -> Reading:
     """Return the work units of a recent request: 1, or tokens per completed request."""
-    if unit is Unit.REQUESTS:
-        return Known(1.0)
-    tokens = (pool.prompt_tokens_rps if unit is Unit.PROMPT_TOKENS else pool.output_tokens_rps).up()
-    completions = pool.completions_rps.up()
+    if unit is _REQUESTS:
+        return _ONE
+    tokens = (pool.prompt_tokens_rps if unit is Unit.PROMPT_TOKENS else pool.output_tokens_rps).up
+    completions = pool.completions_rps.up
     if not isinstance(tokens, Known):
         return tokens
     if not isinstance(completions, Known):
@@ -83,46 +123,52 @@ def units_per_request(pool: Pool, unit: Unit) -> Reading:
     return Known(tokens.value / completions.value, max(tokens.age_s, completions.age_s))
 
 
-def _extended(history: History, pool: Pool, decision: DecisionSettings, now_s: float) -> History:
+def _extended(
+    history: History, pool: Pool, gateway: GatewayReading | None, decision: DecisionSettings, now_s: float
+) -> History:
     """Append what is in the system now, silent replicas at the mean, and drop what is no longer needed.
 
+    What a gateway holds back is in the system too: when it lets go of it, the replicas' share of it is no arrival.
     Nothing is appended when too many replicas are silent: a gap is honest, a guess would look like growth.
     """
     running = pool.running.down(0.0, hold_share=decision.silent_hold_share)
     waiting = pool.waiting.down(0.0, hold_share=decision.silent_hold_share)
+    held = held_back(gateway)
     kept = [entry for entry in history if entry[0] < now_s]  # a clock that was set back leaves nothing to compare
-    if isinstance(running, Known) and isinstance(waiting, Known):
-        kept.append((now_s, running.value + waiting.value, pool.running.known))
+    if isinstance(running, Known) and isinstance(waiting, Known) and isinstance(held, Known):
+        kept.append((now_s, running.value + waiting.value + held.value, pool.running.known))
     while len(kept) > 1 and kept[1][0] <= now_s - decision.rate_window_s:  # keep one that is at least a window old
         del kept[0]
     return tuple(kept)
 
 
-@dataclass(frozen=True, slots=True)
-class _Growth:
+@dataclass(slots=True)
+class _Rate:
+    """Requests per second as they may scale up, and as they may scale down."""
+
     up: Reading
     down: Reading
 
 
-def _growth_rps(history: History, window_s: float, now_s: float) -> _Growth:
+def _growth_rps(history: History, window_s: float, now_s: float) -> _Rate:
     """Return the growth per second of what is in the system, over the rate window or as much of it as is known.
 
     Less than a quarter of the window is too little: one batch of arrivals would look like a flood. When replicas came
     or went in between, what they brought or took is no growth: nothing is known for scaling up, and the larger of the
     two readings of it counts for scaling down.
     """
-    unknown = Missing(Reason.TOO_FEW_SAMPLES)
+    unknown = _TOO_FEW_SAMPLES
     if len(history) < 2 or history[-1][0] != now_s:
-        return _Growth(unknown, unknown)
+        return _Rate(unknown, unknown)
     (start, before, old), (end, after, new) = history[0], history[-1]
     if not window_s / 4 <= end - start <= 2 * window_s:
-        return _Growth(unknown, unknown)
+        return _Rate(unknown, unknown)
     total = after - before
     if abs(new - old) <= _SAME_MEMBERS * max(new, old):
         same = Known(total / (end - start))
-        return _Growth(same, same)
+        return _Rate(same, same)
     of_the_same = (after / new - before / old) * min(new, old) if new and old else total
-    return _Growth(unknown, Known(max(total, of_the_same) / (end - start)))
+    return _Rate(unknown, Known(max(total, of_the_same) / (end - start)))
 
 
 def _balance(completions: Reading, growth: Reading, rejections: Reading) -> Reading:
@@ -134,25 +180,25 @@ def _balance(completions: Reading, growth: Reading, rejections: Reading) -> Read
     if not isinstance(rejections, Known):
         return rejections
     arrivals = completions.value + growth.value + rejections.value
-    return Missing(Reason.NEGATIVE) if arrivals < 0 else Known(arrivals, completions.age_s)
+    return _NEGATIVE if arrivals < 0 else Known(arrivals, completions.age_s)
 
 
 def _at_least(completions: Reading, growth: Reading, rejections: Reading) -> Reading:
     """Sum arrivals as far as they are known: what completes is a lower bound."""
     return _balance(
         completions,
-        growth if isinstance(growth, Known) else Known(0.0),
-        rejections if isinstance(rejections, Known) else Known(0.0),
+        growth if isinstance(growth, Known) else _NOTHING,
+        rejections if isinstance(rejections, Known) else _NOTHING,
     )
 
 
 def _optional(signal: Pooled, reading: Reading) -> Reading:
     """Take a signal that an engine may not have as 0 where that is a property of the engine, and as a gap otherwise."""
-    return Known(0.0) if signal.absent and signal.reason in BENIGN else reading
+    return _NOTHING if signal.absent and signal.reason in BENIGN else reading
 
 
 def _times(reading: Reading, factor: Reading) -> Reading:
-    if not isinstance(reading, Known):
+    if factor is _ONE or not isinstance(reading, Known):
         return reading
     if reading.value == 0:
         return reading  # nothing is nothing, in every unit

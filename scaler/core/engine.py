@@ -32,7 +32,7 @@ def step(state: EngineState, observation: Observation, policy: Policy, now_s: fl
     for settings in policy.workloads:
         key = WorkloadId(settings.namespace, settings.name)
         seen = observation.workloads.get(key, _NOT_OBSERVED)
-        terms = Terms(settings, policy.decision, now_s)
+        terms = Terms(key, settings, policy.decision, now_s)
         before = state.workloads.get(key)
         try:
             states[key], recommendations[key] = decide(before, seen, terms)

@@ -5,16 +5,16 @@ and series of pods that are gone into `Missing`. Rates are per second over the e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from forecasting.forecast import Absent
-from scaler.core.values import Missing, Reading, Reason, WorkloadId
+from scaler.core.values import Missing, Reading, Reason, WorkloadId, value_class
 
 _NOT_EXPORTED = Missing(Reason.NOT_EXPORTED)
 _NOT_CONFIGURED = Missing(Reason.NOT_CONFIGURED)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ReplicaReading:
     """The signals of one live, ready replica. The engine ranks of a pod are combined: a pod is one replica."""
 
@@ -33,7 +33,7 @@ class ReplicaReading:
     still_s: Reading = _NOT_EXPORTED  # seconds since any counter of this engine last moved
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class QueueReading:
     """A message queue that a workload consumes. It exists, and is known, at zero replicas too."""
 
@@ -45,7 +45,7 @@ class QueueReading:
     completions_rps: Reading  # messages acknowledged per second
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class GatewayReading:
     """What a gateway in front of a workload sees, before the replicas do. It is known at zero replicas too."""
 
@@ -53,7 +53,7 @@ class GatewayReading:
     waiting: Reading = _NOT_EXPORTED  # requests that the gateway itself holds back
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ReplicaCounts:
     """How many replicas there are, by what they are good for. `spec` is what the scale target was told.
 
@@ -72,7 +72,7 @@ class ReplicaCounts:
         return max(self.spec, self.ready + self.pending + self.blocked)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class WorkloadObservation:
     """Everything seen about one workload in one tick."""
 
@@ -85,7 +85,7 @@ class WorkloadObservation:
     forecast: Absent = field(default_factory=lambda: Absent("no_forecaster"))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Observation:
     """One tick's view of all workloads. A workload that is not in it is `NOT_OBSERVED`, never idle."""
 

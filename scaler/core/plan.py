@@ -1,14 +1,13 @@
 """What one tick decides: recommendations with the trail of steps that led to each, and together a plan."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from forecasting.forecast import Absent
 from scaler.core.observation import ReplicaCounts
-from scaler.core.values import Missing, Reading, WorkloadId
+from scaler.core.values import Missing, Reading, WorkloadId, value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Step:
     """One named adjustment of a target: what it was, what it became, why."""
 
@@ -18,7 +17,7 @@ class Step:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Change:
     """The last change of a target: when (Unix seconds), from what to what, and the reason that decided it."""
 
@@ -28,23 +27,22 @@ class Change:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Saturation:
     """Consumer saturation: 1.0 = consumers at their target limits. `binding` names the largest corroborated term.
 
-    `value` counts a silent replica as zero and scales up; `value_down` counts it at target and scales down.
-    `level` leaves the queue out, which enters the decision through the backlog only.
+    `level` leaves the queue out, which enters the decision through the backlog only. It counts a silent replica as
+    zero and scales up; `level_down` counts it at target and scales down.
     """
 
     value: Reading
-    value_down: Reading
     level: Reading
     level_down: Reading
     binding: str
     terms: Mapping[str, Reading]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Recommendation:
     """What a workload should have, and everything needed to explain it at 3 a.m.
 
@@ -74,7 +72,7 @@ class Recommendation:
     trail: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Plan:
     """The recommendations of all workloads of one tick."""
 

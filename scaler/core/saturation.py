@@ -11,10 +11,10 @@ from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.core.observation import QueueReading
 from scaler.core.plan import Saturation
 from scaler.core.pool import Pool
-from scaler.core.values import BENIGN, Known, Missing, Reading, Reason
+from scaler.core.values import Known, Missing, Reading, Reason, is_benign
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Term:
     """One term: as it may scale up, and as it may scale down (where a silent replica counts at target)."""
 
@@ -23,11 +23,23 @@ class Term:
 
 
 _NO_CACHE = Missing(Reason.NOT_EXPORTED)  # a queue has no KV cache
+_NO_SLOTS = Missing(Reason.NOT_CONFIGURED)
 
 
 def utilisation_target(settings: WorkloadSettings, decision: DecisionSettings) -> float:
     """Return the share of the slots, or of the capacity, that is used at target."""
     return decision.utilisation_target if settings.active_ratio_target is None else settings.active_ratio_target
+
+
+def slots_per_replica(pool: Pool, settings: WorkloadSettings) -> Reading:
+    """Return the requests that one replica runs at once: as configured, else as the believed engines export it."""
+    if settings.slots_per_replica is not None:
+        return Known(float(settings.slots_per_replica))
+    exported = pool.slots
+    if not exported.known:
+        return Missing(exported.reason) if exported.gap else _NO_SLOTS
+    slots = exported.total / exported.known
+    return Known(slots) if slots > 0 else Missing(Reason.INVALID_VALUE)
 
 
 def saturation_of(
@@ -36,20 +48,19 @@ def saturation_of(
     """Return the saturation of a workload's consumers, every term named."""
     slots = _slots_of_queue(queue, settings, decision) if queue else _slots_of_pool(pool, settings, decision)
     kv = Term(_NO_CACHE, _NO_CACHE) if queue else _kv(pool, settings, decision)
-    waiting = queue.waiting if queue else pool.waiting.up()
-    completions = queue.completions_rps if queue else pool.completions_rps.up()
+    waiting = queue.waiting if queue else pool.waiting.up
+    completions = queue.completions_rps if queue else pool.completions_rps.up
     little = littles_law_wait_s(waiting, completions)
     measured = pool.queue_time_s.mean()
     queue_time = _scaled(little if isinstance(little, Known) else measured, settings.slo_s)
-    value = _highest(("slots", slots.up), ("kv_cache", kv.up), ("queue_time", queue_time))
-    level = _highest(("slots", slots.up), ("kv_cache", kv.up))
-    level_down = _highest_of_all(slots.down, kv.down)
+    absent = "none" if not isinstance(slots.up, Known) else "slots"
+    binding, level = _higher(absent, slots.up, "kv_cache", kv.up)
+    binding, value = _higher(binding, level, "queue_time", queue_time)
     return Saturation(
-        value=value[1],
-        value_down=_highest_of_all(slots.down, kv.down, queue_time),
-        level=level[1],
-        level_down=level_down,
-        binding=value[0],
+        value=value,
+        level=level,
+        level_down=_higher_for_down(slots.down, kv.down),
+        binding=binding,
         terms={
             "slots": slots.up,
             "kv_cache": kv.up,
@@ -80,14 +91,12 @@ def littles_law_wait_s(waiting: Reading, completions_rps: Reading) -> Reading:
 
 
 def _slots_of_pool(pool: Pool, settings: WorkloadSettings, decision: DecisionSettings) -> Term:
-    slots, target = settings.slots_per_replica, utilisation_target(settings, decision)
-    if slots is None:
-        absent = Missing(Reason.NOT_CONFIGURED)
-        return Term(absent, absent)
-    at_target = target * slots
+    slots = slots_per_replica(pool, settings)
+    if not isinstance(slots, Known):
+        return Term(slots, slots)
+    at_target = utilisation_target(settings, decision) * slots.value
     down = pool.running.down(at_target, hold_share=decision.silent_hold_share)
-    full = at_target * pool.ready
-    return Term(_scaled(pool.running.up(), full), _scaled(down, full))
+    return _term(pool.running.up, down, at_target * pool.ready)
 
 
 def _slots_of_queue(queue: QueueReading, settings: WorkloadSettings, decision: DecisionSettings) -> Term:
@@ -113,37 +122,41 @@ def _kv(pool: Pool, settings: WorkloadSettings, decision: DecisionSettings) -> T
     A full cache that flows is healthy: above 1 only when requests wait for capacity or preemptions happen. For
     scaling down, a corroboration that cannot be seen counts as given.
     """
-    target, ready = settings.kv_target, max(pool.ready, 1)
-    up = _scaled(pool.kv_usage.up(), target * ready)
-    down = _scaled(pool.kv_usage.down(target, hold_share=decision.silent_hold_share), target * ready)
-    pressed = any(p.total + p.claimed > 0 for p in (pool.waiting, pool.preemptions_rps))
-    unseen = pool.waiting.gap or pool.preemptions_rps.gap
-    return Term(up if pressed else _at_most_one(up), down if pressed or unseen else _at_most_one(down))
+    target, waiting, preemptions = settings.kv_target, pool.waiting, pool.preemptions_rps
+    down = pool.kv_usage.down(target, hold_share=decision.silent_hold_share)
+    usage = _term(pool.kv_usage.up, down, target * (pool.ready or 1))
+    if waiting.total + waiting.claimed > 0 or preemptions.total + preemptions.claimed > 0:
+        return usage
+    unseen = waiting.gap or preemptions.gap
+    return Term(_at_most_one(usage.up), usage.down if unseen else _at_most_one(usage.down))
+
+
+def _term(up: Reading, down: Reading, divisor: float) -> Term:
+    scaled = _scaled(up, divisor)
+    return Term(scaled, scaled if down is up else _scaled(down, divisor))
 
 
 def _scaled(reading: Reading, divisor: float) -> Reading:
-    if not isinstance(reading, Known) or divisor <= 0:
-        return reading if not isinstance(reading, Known) else Missing(Reason.NO_REPLICAS)
-    return Known(reading.value / divisor, reading.age_s)
+    if not isinstance(reading, Known):
+        return reading
+    return Known(reading.value / divisor, reading.age_s) if divisor > 0 else Missing(Reason.NO_REPLICAS)
 
 
 def _at_most_one(reading: Reading) -> Reading:
-    return Known(min(reading.value, 1.0), reading.age_s) if isinstance(reading, Known) else reading
+    return Known(1.0, reading.age_s) if isinstance(reading, Known) and reading.value > 1 else reading
 
 
-def _highest(*terms: tuple[str, Reading]) -> tuple[str, Reading]:
-    """Return the largest known term with its name; with none known, the first absence, named `none`."""
-    known = [(reading.value, name, reading) for name, reading in terms if isinstance(reading, Known)]
-    if not known:
-        return "none", terms[0][1]
-    _, name, reading = max(known, key=lambda term: term[0])
+def _higher(name: str, reading: Reading, other_name: str, other: Reading) -> tuple[str, Reading]:
+    """Return the larger known reading with its name; the first one where the other is not known."""
+    if isinstance(other, Known) and not (isinstance(reading, Known) and reading.value >= other.value):
+        return other_name, other
     return name, reading
 
 
-def _highest_of_all(*readings: Reading) -> Reading:
-    """Return the largest reading, or the first gap: what is unknown may be the largest."""
-    known = [r for r in readings if isinstance(r, Known)]
-    for reading in readings:
-        if not isinstance(reading, Known) and not (isinstance(reading, Missing) and reading.reason in BENIGN):
-            return reading
-    return max(known, key=lambda r: r.value, default=readings[0])
+def _higher_for_down(reading: Reading, other: Reading) -> Reading:
+    """Return the larger reading, or the first gap: what is unknown may be the larger one."""
+    if isinstance(reading, Known):
+        if isinstance(other, Known):
+            return other if other.value > reading.value else reading
+        return reading if is_benign(other) else other
+    return other if is_benign(reading) and not is_benign(other) else reading

@@ -4,16 +4,16 @@ Everything is a plain number, tuple or None, so that a checkpoint is JSON and a 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from scaler.core.plan import Change
-from scaler.core.values import WorkloadId
+from scaler.core.values import WorkloadId, value_class
 
 STATE_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class WorkloadState:
     """The memory of one workload. Times are Unix seconds; histories are (time, value), oldest first."""
 
@@ -26,7 +26,7 @@ class WorkloadState:
     changed: Change | None = None  # the last change of the target, so that a person can be told of it later
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class EngineState:
     """The memory of the engine over all workloads."""
 

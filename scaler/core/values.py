@@ -4,8 +4,20 @@ A reading is three-valued in the sense that matters: it says a number, or it say
 turns an absent reading into a number.
 """
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field
 from enum import StrEnum
+from typing import TypeVar, dataclass_transform
+
+_T = TypeVar("_T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, Field))
+def value_class(cls: type[_T]) -> type[_T]:
+    """Make a slotted dataclass that the type checker holds to be frozen.
+
+    The interpreter's own check costs two thirds of the time that it takes to make one, and a tick makes two million.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 class Reason(StrEnum):
@@ -43,7 +55,7 @@ class Reason(StrEnum):
 BENIGN: frozenset[Reason] = frozenset({Reason.NOT_EXPORTED, Reason.NOT_CONFIGURED, Reason.UNCORROBORATED})
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Known:
     """A value and its age in seconds at the time of the observation."""
 
@@ -51,21 +63,21 @@ class Known:
     age_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Missing:
     """No value, and why. Never zero, never idle."""
 
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Stale:
     """A value was seen, too long ago to be used."""
 
     age_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Frozen:
     """A gauge that claims work while no counter of its engine has moved for `still_s` seconds (vllm#29928)."""
 
@@ -78,6 +90,11 @@ Reading = Known | Missing | Stale | Frozen
 def value_of(reading: Reading) -> float | None:
     """Return the value of a known reading, else None. For arithmetic that handles absence in the next line."""
     return reading.value if isinstance(reading, Known) else None
+
+
+def is_benign(reading: Reading) -> bool:
+    """Return whether a reading is absent as a property of the engine or of the set-up: no gap in what we see."""
+    return isinstance(reading, Missing) and reading.reason in BENIGN
 
 
 def describe(reading: Reading) -> str:

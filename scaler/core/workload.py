@@ -1,18 +1,25 @@
 """One workload, one tick: from what was seen to what it should have, every adjustment on the trail."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 
 from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
 from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
-from scaler.core.observation import ReplicaCounts, WorkloadObservation
+from scaler.core.front import work_in_front, works_at_zero
+from scaler.core.observation import GatewayReading, QueueReading, ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
 from scaler.core.pool import Standing, pool_replicas
-from scaler.core.reactive import Load, Needs, needs_of, work_in
+from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
 from scaler.core.state import WorkloadState
-from scaler.core.values import BENIGN, Known, Missing, Reading, Reason, WorkloadId, describe
+from scaler.core.values import Known, Missing, Reading, Reason, WorkloadId, describe, is_benign
+
+# Members that every decision asks for: looking one up in its enum costs as much as making a small object.
+_OBSERVE = Mode.OBSERVE
+_BELIEVED = Standing.BELIEVED
+_DOUBTED = tuple(standing for standing in Standing if standing is not _BELIEVED)
 
 
 @dataclass(slots=True)
@@ -30,30 +37,33 @@ class Trail:
         """Record what a step made of the target."""
         if always or after != self.target:
             self.steps.append(Step(name, self.target, after, reason))
-        self.target = after
+            self.target = after
+
+    def clamp(self, name: str, after: int, reason: Callable[[], str]) -> None:
+        """Record what a clamp made of the target. Its reason is worded only when it acts: it seldom does."""
+        if after != self.target:
+            self.apply(name, after, reason())
 
     def reason(self) -> str:
         """Name the step that decided: the last one that moved the target, else the first one that spoke."""
-        moved = [step for step in self.steps if step.before != step.after]
-        step = (moved or self.steps)[-1 if moved else 0]
-        return f"{step.name}: {step.reason}"
+        decided = self.steps[0]
+        for step in self.steps:
+            if step.before != step.after:
+                decided = step
+        return f"{decided.name}: {decided.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Terms:
     """What a decision is made under: the workload's settings, the platform's, and the time (Unix seconds)."""
 
+    workload: WorkloadId
     settings: WorkloadSettings
     decision: DecisionSettings
     now_s: float
 
-    @property
-    def workload(self) -> WorkloadId:
-        """The workload that is decided about."""
-        return WorkloadId(self.settings.namespace, self.settings.name)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Facts:
     """What a recommendation shows beside its target: what was seen, and what it would have been."""
 
@@ -104,7 +114,7 @@ def _with_view(
     wish = _wish(trail, needs, load, rollout=seen.rollout)
     trail.apply("forecast", trail.target, f"absent: {seen.forecast.reason}", always=True)
     wishes = clamps.remembered(state.wishes or ((now_s, previous),), wish, decision.hold_s, now_s)
-    bounds = bounds_of(terms.settings, works_at_zero=load.queue is not None)
+    bounds = bounds_of(terms.settings, works_at_zero=works_at_zero(seen.queue, seen.gateway))
     _clamp(trail, state, wishes, bounds, terms)
     targets = state.targets or ((state.first_seen_s, previous),)
     next_state = WorkloadState(
@@ -123,7 +133,7 @@ def _with_view(
         demand=load.demand.up,
         uncapped=wish,
         lower=clamps.bounded(min(need, trail.target), *bounds),
-        missing=_missing(load),
+        missing=_missing(load, terms.settings),
         notes=_notes(load, rollout=seen.rollout),
     )
     return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
@@ -134,14 +144,14 @@ def _without_view(
 ) -> tuple[WorkloadState, Recommendation]:
     """Keep what was decided last, else what was published; with neither, say that nothing is known."""
     target = seen.published_target if state.target is None else state.target
-    lower, upper = bounds_of(terms.settings, works_at_zero=seen.queue is not None)
+    lower, upper = bounds_of(terms.settings, works_at_zero=works_at_zero(seen.queue, seen.gateway))
     if target is None:
         return state, _recommendation(state, seen, absent, None, terms, _unseen(absent, absent, lower))
     trail = Trail(target)
     trail.apply("hold", target, absent.reason.value, always=True)
-    if seen.queue is not None:
-        # Work that is known to wait wakes a workload at zero: its replicas are not needed to see that.
-        trail.apply("reactive", max(target, work_in(seen.queue)), "work_in_queue")
+    # Work that is known to wait wakes a workload at zero: its replicas are not needed to see that.
+    in_front, work = work_in_front(seen.queue, seen.gateway)
+    trail.apply("reactive", max(target, work), in_front)
     trail.apply("bounds", min(trail.target, upper), f"at most {upper}")  # a cap holds, whatever is not seen
     wishes = clamps.remembered(state.wishes, trail.target, terms.decision.hold_s, terms.now_s)
     next_state = replace(state, target=trail.target, wishes=wishes, changed=_changed(trail, state, terms.now_s))
@@ -150,7 +160,7 @@ def _without_view(
 
 
 def _unseen(absent: Missing, uncapped: int | Missing, lower: int) -> Facts:
-    saturation = Saturation(absent, absent, absent, absent, "none", {})
+    saturation = Saturation(absent, absent, absent, "none", {})
     return Facts(absent, saturation, absent, uncapped, lower, (f"replicas: {absent.reason}",), ())
 
 
@@ -162,12 +172,14 @@ def _load_of(
     if seen.queue:
         demand = demand_of_queue(seen.queue)
     else:
-        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s)
+        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s, seen.gateway)
     load = Load(
         pool=pool,
         queue=seen.queue,
+        gateway=seen.gateway,
         saturation=saturation_of(pool, seen.queue, settings, decision),
         demand=demand,
+        capacity=capacity_of(settings),
         counts=counts,
         drain_s=lead_time_s(settings, decision),
     )
@@ -209,14 +221,13 @@ def _clamp(trail: Trail, state: WorkloadState, wishes: clamps.History, bounds: t
     """Take the target through the clamps, in their order."""
     decision, previous = terms.decision, trail.start
     held = min(clamps.stabilised(wishes), max(previous, trail.target))
-    trail.apply("stabilisation", max(held, trail.target), f"max of {decision.hold_s:g} s")
-    if terms.now_s < clamps.downs_wait_until_s(state.first_seen_s, decision):
-        trail.apply("start", max(trail.target, previous), "windows_filling")
-    named = f"{bounds[0]}..{bounds[1]}"
-    trail.apply("bounds", clamps.bounded(trail.target, *bounds), named)
+    trail.clamp("stabilisation", max(held, trail.target), lambda: f"max of {decision.hold_s:g} s")
+    if trail.target < previous and terms.now_s < clamps.downs_wait_until_s(state.first_seen_s, decision):
+        trail.apply("start", previous, "windows_filling")
+    trail.clamp("bounds", clamps.bounded(trail.target, *bounds), lambda: f"{bounds[0]}..{bounds[1]}")
     limited = clamps.rate_limited(trail.target, previous, state.targets, decision.rate, terms.now_s)
     # A limit on the rate never lifts a target back over a bound: a cap that was lowered holds at once.
-    trail.apply("rate", clamps.bounded(limited, *bounds), f"per {decision.rate.period_s:g} s")
+    trail.clamp("rate", clamps.bounded(limited, *bounds), lambda: f"per {decision.rate.period_s:g} s")
 
 
 def _changed(trail: Trail, state: WorkloadState, now_s: float) -> Change | None:
@@ -224,8 +235,13 @@ def _changed(trail: Trail, state: WorkloadState, now_s: float) -> Change | None:
 
 
 def _evidence_s(load: Load, now_s: float) -> float | None:
-    """Return when the load was last known, as of the oldest sample that this tick believed; None when none was."""
-    reading: Reading = load.queue.waiting if load.queue else load.pool.running.up()
+    """Return when the load was last known, as of the oldest sample that this tick believed; None when none was.
+
+    At zero replicas, or where all are silent, what a gateway sees arrive is what is known of the load.
+    """
+    reading: Reading = load.queue.waiting if load.queue else load.pool.running.up
+    if load.gateway is not None and not isinstance(reading, Known):
+        reading = load.gateway.arrivals_rps
     return now_s - reading.age_s if isinstance(reading, Known) else None
 
 
@@ -247,7 +263,7 @@ def _recommendation(
         workload=terms.workload,
         mode=settings.mode.value,
         target=target,
-        told=Missing(Reason.OBSERVE_MODE) if settings.mode is Mode.OBSERVE else target,
+        told=Missing(Reason.OBSERVE_MODE) if settings.mode is _OBSERVE else target,
         active=isinstance(target, int) and target >= 1,
         lower=facts.lower,
         upper=settings.max_replicas,
@@ -267,28 +283,35 @@ def _recommendation(
     )
 
 
-_QUEUE_SIGNALS = ("waiting", "unacked", "consumers", "prefetch", "arrivals_rps", "completions_rps")
+_QUEUE_SIGNALS = tuple(field.name for field in fields(QueueReading))
+_GATEWAY_SIGNALS = tuple(field.name for field in fields(GatewayReading))
+_NO_GAPS = frozenset({("queue_time_s", Reason.NO_COMPLETIONS)})  # a quantile of nothing is no number
 
 
-def _missing(load: Load) -> tuple[str, ...]:
+def _missing(load: Load, settings: WorkloadSettings) -> tuple[str, ...]:
     """Return `signal: reason` for each signal that should be known and is not."""
     if load.queue is not None:
-        readings = [(name, getattr(load.queue, name)) for name in _QUEUE_SIGNALS]
-        return tuple(f"{name}: {describe(r)}" for name, r in readings if not isinstance(r, Known) and not _benign(r))
-    gaps = [(name, p) for name, p in load.pool.signals().items() if p.gap]
-    # A quantile of nothing is no number: that engines are idle is not missing.
-    gaps = [(name, p) for name, p in gaps if (name, p.reason) != ("queue_time_s", Reason.NO_COMPLETIONS)]
-    return tuple(f"{name}: {p.reason} ({p.unknown} of {load.pool.ready})" for name, p in gaps)
+        return _absent("", load.queue, _QUEUE_SIGNALS)
+    missing = tuple(
+        f"{name}: {signal.reason} ({signal.unknown} of {load.pool.ready})"
+        for name, signal in load.pool.gaps()
+        if (name, signal.reason) not in _NO_GAPS and (name != "slots" or settings.slots_per_replica is None)
+    )
+    return missing if load.gateway is None else missing + _absent("gateway_", load.gateway, _GATEWAY_SIGNALS)
 
 
-def _benign(reading: Reading) -> bool:
-    return isinstance(reading, Missing) and reading.reason in BENIGN
+def _absent(prefix: str, source: QueueReading | GatewayReading, names: tuple[str, ...]) -> tuple[str, ...]:
+    readings: list[tuple[str, Reading]] = [(name, getattr(source, name)) for name in names]
+    return tuple(
+        f"{prefix}{name}: {describe(r)}" for name, r in readings if not isinstance(r, Known) and not is_benign(r)
+    )
 
 
 def _notes(load: Load, *, rollout: bool) -> tuple[str, ...]:
     """Return the conditions that a person should know of."""
     standings = load.pool.standings
-    notes = [f"{s.value}: {standings[s]}" for s in Standing if s is not Standing.BELIEVED and standings.get(s)]
+    doubted = standings.get(_BELIEVED, 0) != load.pool.ready
+    notes = [f"{s.value}: {standings[s]}" for s in _DOUBTED if standings.get(s)] if doubted else []
     if load.counts.blocked:
         notes.append(f"waiting_for_capacity: {load.counts.blocked}")
     if rollout:

@@ -40,7 +40,7 @@ def test_a_silent_replica_counts_as_zero_up_and_at_target_down() -> None:
     """Twenty replicas at 10, one of them silent: 190 for up, 190 + 27 at target for down."""
     pods = (*replicas(19, running=10), replica("chat-19", running=UNSEEN))
     running = pool_replicas(seen(pods), DECISION).running
-    assert running.up() == Known(190)
+    assert running.up == Known(190)
     assert running.down(27, hold_share=0.1) == Known(217)
 
 
@@ -66,6 +66,6 @@ def test_the_order_of_replicas_does_not_matter() -> None:
 def test_a_stalled_replica_asks_for_nothing() -> None:
     """Its waiting requests do not scale up, and it does not scale down as idle either."""
     pool = pool_replicas(seen(replicas(2, running=0, kv_usage=0, waiting=6, gpu_activity=0.0)), DECISION)
-    assert pool.waiting.up() == Missing(Reason.STALLED)
+    assert pool.waiting.up == Missing(Reason.STALLED)
     assert pool.waiting.down(0, hold_share=1) == Missing(Reason.STALLED)
     assert pool.standings == {Standing.STALLED: 2}

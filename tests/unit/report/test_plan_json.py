@@ -20,9 +20,7 @@ def test_the_document_is_the_contract() -> None:
     notes, missing = ("frozen: 2",), ("waiting: stale (1 of 8)",)
     terms: dict[str, Reading] = {"slots": Known(1.24), "queue_time": Missing(Reason.NO_COMPLETIONS)}
     known = Known(1.24)
-    item = recommendation(
-        notes=notes, missing=missing, saturation=Saturation(known, known, known, known, "slots", terms)
-    )
+    item = recommendation(notes=notes, missing=missing, saturation=Saturation(known, known, known, "slots", terms))
     assert plan_document(plan(item), version=VERSION, leader=True, now_s=AT_S + 4.5) == {
         "schema": 1,
         "at": "2023-11-14T22:13:20.000Z",
