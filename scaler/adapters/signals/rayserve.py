@@ -55,7 +55,8 @@ RAYSERVE = Preset(
 - Where Ray's own autoscaler is on, do not scale the pods as well.
 - No limit of concurrency is exported: configure `slotsPerReplica` as `max_ongoing_requests` x replicas per pod.
   `replica_utilization_percent` is a mean over a long window and is not read.
-- A pod whose proxy has had no request since its start has no queue, and counts as silent, not as idle.
+- A pod whose proxy has had no request since its start has no queue, and counts as silent, not as idle. So are all
+  worker pods with `proxy_location: HeadOnly`: take `EveryNode`.
 - Values are renewed about every 10 s, whatever the interval of the scrape.
 - For a model behind Ray Serve LLM take the engine `vllm`: its `ray_vllm_` names tell far more.
 - The gauges follow the requests themselves and not engine steps, so standing still is not looked at: a request may

@@ -140,11 +140,12 @@ def test_ray_serve_s_replica_and_router() -> None:
     assert {seen.kv_usage, seen.slots, seen.output_tokens_rps} == {NOT_EXPORTED}
 
 
-def test_ray_serve_s_replicas_in_one_pod_add_up() -> None:
-    """A worker pod with two replicas is one replica of the scale target."""
+@pytest.mark.parametrize("label", ["replica", "WorkerId", "deployment", "application"])
+def test_ray_serve_s_replicas_in_one_pod_add_up(label: str) -> None:
+    """A worker pod with two replicas, or two processes, is one replica of the scale target."""
     first = scraped("rayserve")
     other = [
-        replace(s, labels={**s.labels, "replica": "other", "WorkerId": "other"})
+        replace(s, labels={**s.labels, label: "other"})
         for s in first
         if s.name == "ray_serve_replica_processing_queries"
     ]

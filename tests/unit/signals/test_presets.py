@@ -8,6 +8,7 @@ import pytest
 from scaler.adapters.signals.candidates import Candidate, Kind, Preset, Signal
 from scaler.adapters.signals.presets import DEVICES, ENGINES, PER_QUEUE
 from scaler.config.metadata import ENGINES as CONFIGURABLE
+from scaler.config.metadata import SLOTS_EXPORTED
 from scaler.core.observation import QueueReading, ReplicaReading
 from tests.preset_rig import fixtures_of
 
@@ -109,6 +110,12 @@ def test_a_ratio_names_what_it_is_divided_by(preset: Preset) -> None:
 def test_the_engines_that_may_be_configured_are_those_that_there_are() -> None:
     """A name that `engine` takes and no preset reads would make its workloads silent for ever."""
     assert set(ENGINES) == set(CONFIGURABLE)
+
+
+def test_engines_that_are_said_to_export_their_slots_do() -> None:
+    """For them `slotsPerReplica` is not asked of the user."""
+    telling = {name for name, preset in ENGINES.items() if "slots" in {signal.field for signal in preset.signals}}
+    assert set(SLOTS_EXPORTED) <= telling
 
 
 @pytest.mark.parametrize("engine", sorted(ENGINES.keys() - PER_QUEUE))

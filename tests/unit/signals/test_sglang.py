@@ -17,6 +17,13 @@ def test_totals_count_once_with_and_without_priorities(fixture: str) -> None:
     assert seen.kv_usage == Known(0.43)
 
 
+def test_a_breakdown_is_no_total() -> None:
+    """Where only priorities are told, the largest of them is not what waits."""
+    parts = [s for s in scraped("sglang-priority") if s.labels.get("priority") != ""]
+    seen = read("sglang", parts)
+    assert (seen.running, seen.waiting) == (Missing(Reason.NO_SERIES), Missing(Reason.NO_SERIES))
+
+
 @pytest.mark.parametrize(("fixture", "series"), [("sglang", 2), ("sglang-priority", 4)])
 def test_finished_requests_of_all_priorities_add_up(fixture: str, series: int) -> None:
     """Unlike the queues, a request counts under its own priority only: the empty one would count nothing."""

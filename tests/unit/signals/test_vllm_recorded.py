@@ -1,5 +1,7 @@
 """vLLM's own logger: what it exports in 0.33 is read, and read as what it is."""
 
+from dataclasses import replace
+
 from scaler.adapters.signals.vllm import VLLM
 from scaler.core.values import Known
 from tests.preset_rig import moved, read, scraped
@@ -13,6 +15,12 @@ def test_two_ranks_of_the_named_version() -> None:
     assert seen.completions_rps == Known(2 * 5 * 3 / 15)  # two ranks, five reasons
     assert seen.output_tokens_rps == Known(4.0)
     assert seen.rejections_rps == Known(0.0)
+
+
+def test_many_deferred_requests_hide_nothing_and_add_nothing() -> None:
+    """However many wait for a LoRA slot or a KV transfer, 7 wait for capacity."""
+    deferred = [replace(s, value=99.0) if s.labels.get("reason") == "deferred" else s for s in scraped("vllm-recorded")]
+    assert read("vllm", deferred).waiting == Known(7.0)
 
 
 def test_a_histogram_named_total_is_no_counter() -> None:
