@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from scaler.config.hpa_guards import hpa_config, hpa_notes
+from scaler.config.keda_guards import GO_FALSE, GO_TRUE, fallback_notes, paused_notes, polling_notes
 from scaler.config.metadata import (
     FROM_ENV,
     KEDA_KEYS,
@@ -19,8 +20,8 @@ from scaler.config.metadata import (
     unscaled,
 )
 from scaler.config.notes import Note, NoteReason, error, warning
-from scaler.config.platform import KEDA_ANNOTATIONS, Platform
-from scaler.config.problems import KeyPath, Problem, did_you_mean, shown
+from scaler.config.platform import Platform
+from scaler.config.problems import Problem, did_you_mean, shown
 from scaler.config.scaled_objects import (
     KEDA_MAX_REPLICAS,
     KEDA_MIN_REPLICAS,
@@ -35,12 +36,6 @@ from scaler.config.settings import demand_source
 API_VERSION = "keda.sh/v1alpha1"
 MAX_OBJECT_NAME_CHARS = 63  # of a ScaledObject and of an HPA, says KEDA's webhook
 HPA_PREFIX = "keda-hpa-"
-MIN_FAILURE_THRESHOLD = 10
-SAFE_FALLBACKS = frozenset({"currentReplicas", "currentReplicasIfHigher"})
-KEDA_POLLING_S = 30
-MIN_POLLING_S, MAX_POLLING_AT_ZERO_S = 5, 30
-GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-GO_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _NOT_FOR_TLS = ("caCert", "tlsClientCert", "tlsClientKey")
 _SCALER_ADDRESS_FROM_ENV = f"scalerAddress{FROM_ENV}"
 
@@ -163,67 +158,6 @@ def _zero(it: ScaledObject) -> Iterator[Note]:
             yield warning(NoteReason.PUSH, path, message)
 
 
-def _polling(it: ScaledObject) -> Iterator[Note]:
-    path: KeyPath = ("spec", "pollingInterval")
-    polling = it.spec.get("pollingInterval", KEDA_POLLING_S)
-    if not is_int(polling) or polling < 1:
-        yield error(NoteReason.POLLING, path, f"must be a whole number >= 1, was {shown(polling)}")
-    elif polling < MIN_POLLING_S:
-        message = f"must be >= {MIN_POLLING_S}, was {polling}: the HPA reads every 15 s whatever this says"
-        yield warning(NoteReason.POLLING, path, message)
-    elif polling > MAX_POLLING_AT_ZERO_S and it.lower == 0:
-        message = (
-            f"must be <= {MAX_POLLING_AT_ZERO_S} where minReplicaCount is 0, was {polling}: it wakes so much later"
-        )
-        yield warning(NoteReason.POLLING, path, message)
-
-
-def _fallback(it: ScaledObject) -> Iterator[Note]:
-    fallback = it.spec.get("fallback")
-    path: KeyPath = ("spec", "fallback")
-    if not isinstance(fallback, Mapping):
-        if it.lower > 0:
-            message = "must be given where minReplicaCount is above 0: else an outage raises nothing to a safe count"
-            yield warning(NoteReason.FALLBACK, path, message)
-        return
-    if it.lower == 0:
-        message = "must not be set where minReplicaCount is 0: KEDA takes an active fallback for demand"
-        yield error(NoteReason.FALLBACK, path, message)
-    behavior = fallback.get("behavior", "static")
-    if behavior not in SAFE_FALLBACKS:
-        message = f"must be currentReplicasIfHigher, was {shown(behavior)}: an outage must not scale down"
-        yield error(NoteReason.FALLBACK, (*path, "behavior"), message)
-    threshold: Any = fallback.get("failureThreshold")
-    if not is_int(threshold) or threshold < MIN_FAILURE_THRESHOLD:
-        message = f"must be a whole number >= {MIN_FAILURE_THRESHOLD}, was {shown(threshold)}: a restart is no outage"
-        yield error(NoteReason.FALLBACK, (*path, "failureThreshold"), message)
-
-
-def _paused(it: ScaledObject) -> Iterator[Note]:
-    """KEDA's own annotations reach past whatever a scaler says."""
-    for key, what in _PAUSES.items():
-        annotation = f"{KEDA_ANNOTATIONS}{key}"
-        if annotation in it.annotations and (key == "paused-replicas" or _on(it.annotations[annotation])):
-            yield warning(NoteReason.PAUSED, ("metadata", "annotations", annotation), f"must not stay: {what}")
-    force = f"{KEDA_ANNOTATIONS}force-activation"
-    if it.lower == 0 and force in it.annotations and _on(it.annotations[force]):
-        message = "must not stay where minReplicaCount is 0: KEDA never goes to 0 while it is there"
-        yield warning(NoteReason.PAUSED, ("metadata", "annotations", force), message)
-
-
-_PAUSES: Mapping[str, str] = {
-    "paused": "KEDA deletes the HPA and asks no scaler while it is there",
-    "paused-replicas": "KEDA deletes the HPA, asks no scaler and keeps this count while it is there",
-    "paused-scale-in": "the HPA lowers nothing while it is there",
-    "paused-scale-out": "the HPA raises nothing while it is there",
-}
-
-
-def _on(value: Any) -> bool:
-    """Return whether KEDA takes an annotation as set: it does so for what it cannot read, too."""
-    return str(value) not in GO_FALSE
-
-
 def _bounds(it: ScaledObject) -> Iterator[Note]:
     yield from _notes(NoteReason.BOUNDS, it.problems)
     for key, default in (("minReplicaCount", KEDA_MIN_REPLICAS), ("maxReplicaCount", KEDA_MAX_REPLICAS)):
@@ -291,9 +225,9 @@ GUARDS: tuple[Callable[[ScaledObject], Iterator[Note]], ...] = (
     _address,
     _advanced,
     _zero,
-    _polling,
-    _fallback,
-    _paused,
+    polling_notes,
+    fallback_notes,
+    paused_notes,
     _bounds,
     hpa_notes,
     _metadata,
