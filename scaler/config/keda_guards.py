@@ -1,4 +1,4 @@
-"""What a ScaledObject asks of KEDA itself: how often it polls, what it does in an outage, whether it is paused. Pure."""
+"""What a ScaledObject asks of KEDA: how often it polls, what it does in an outage, whether it is paused. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
