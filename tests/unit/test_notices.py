@@ -1,59 +1,95 @@
-"""Notices are posted beside the tick, and what waits is bounded."""
+"""What is told of a plan: what began and what ended, once each."""
 
-import asyncio
-from collections.abc import Sequence
+from typing import Any
 
-from scaler.adapters.clock import SystemClock
-from scaler.core.values import WorkloadId
+import pytest
+
+from scaler.adapters.kubernetes.notices import MAX_MESSAGE_CHARS, PlanTransitions
+from scaler.core.plan import Recommendation
+from scaler.core.values import Missing, Reason, WorkloadId
 from scaler.ports import Notice
-from scaler.runtime.notices import NoticePoster
+from tests.plan_builders import CHAT, plan, recommendation
 
-CHAT = WorkloadId("demo", "chat")
-
-
-class RecordingNotices:
-    """Keeps what is posted; waits for leave before it takes a batch."""
-
-    def __init__(self) -> None:
-        self.leave = asyncio.Event()
-        self.posted: list[Notice] = []
-        self.batches = asyncio.Semaphore(0)
-
-    async def post(self, notices: Sequence[Notice], now_s: float) -> None:
-        """Keep them."""
-        await self.leave.wait()
-        self.posted += notices
-        self.batches.release()
+STALE_AFTER_S = 60.0
 
 
-async def test_telling_does_not_wait_for_the_posting() -> None:
-    """A slow receiver gets everything, in order, and whoever tells it goes on at once."""
-    notices = RecordingNotices()
-    poster = NoticePoster(notices, SystemClock())
-    told = [Notice(CHAT, "EvidenceStopped", str(number)) for number in range(3)]
-    async with asyncio.timeout(10):
-        running = asyncio.create_task(poster.run())
-        for notice in told:
-            poster.tell([notice])
-            await asyncio.sleep(0)
-        notices.leave.set()
-        while len(notices.posted) < len(told):
-            await notices.batches.acquire()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-    assert notices.posted == told
+def told(*items: Recommendation) -> list[list[Notice]]:
+    """What each plan of one workload after the first one tells."""
+    transitions = PlanTransitions()
+    notices = [list(transitions.of(plan(item), stale_after_s=STALE_AFTER_S)) for item in items]
+    assert notices[0] == []
+    return notices[1:]
 
 
-async def test_what_waits_is_bounded_and_what_is_dropped_is_counted() -> None:
-    """The newest are kept: they say how things are now."""
-    notices = RecordingNotices()
-    notices.leave.set()
-    poster = NoticePoster(notices, SystemClock())
-    poster.tell([Notice(CHAT, "WaitingForCapacity", str(number)) for number in range(1_200)])
-    async with asyncio.timeout(10):
-        running = asyncio.create_task(poster.run())
-        await notices.batches.acquire()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-    assert poster.dropped == 200
-    assert [notice.message for notice in notices.posted][:1] == ["200"]
+def reasons(*items: Recommendation) -> list[list[str]]:
+    return [[notice.reason for notice in notices] for notices in told(*items)]
+
+
+CONDITIONS = [
+    ({"evidence_age_s": 61.0, "missing": ("running: silent",)}, "EvidenceStopped", "EvidenceBack"),
+    ({"notes": ("rollout", "waiting_for_capacity: 3")}, "WaitingForCapacity", "CapacityFound"),
+    ({"target": 40, "uncapped": 55}, "UpperBoundReached", "UpperBoundLeft"),
+    ({"mode": "observe"}, "ObserveModeEntered", "ObserveModeLeft"),
+]
+
+
+@pytest.mark.parametrize(("fields", "began", "ended"), CONDITIONS)
+def test_a_condition_begins_and_ends_once(fields: dict[str, Any], began: str, ended: str) -> None:
+    """It is told when it begins and when it ends, and not while it lasts."""
+    with_it, without = recommendation(**fields), recommendation()
+    assert reasons(without, with_it, with_it, without, without) == [[began], [], [ended], []]
+
+
+def test_a_target_that_moves_is_no_news() -> None:
+    """Nothing is told of targets, rates and reasons."""
+    assert reasons(
+        recommendation(target=12), recommendation(target=30, reason="reactive"), recommendation(target=3)
+    ) == [[], []]
+
+
+def test_messages_name_the_numbers() -> None:
+    """A person reads what is missing and by how much."""
+    ((stopped,),) = told(recommendation(), recommendation(evidence_age_s=320.0, missing=("running: silent",)))
+    assert stopped.workload == CHAT
+    assert stopped.warning
+    assert "for 320 s" in stopped.message
+    assert "running: silent" in stopped.message
+    ((bound,),) = told(recommendation(), recommendation(target=40, uncapped=55))
+    assert bound.message == "it would need 55 replicas, and its upper bound is 40"
+    ((waiting,),) = told(recommendation(), recommendation(notes=("waiting_for_capacity: 3",)))
+    assert waiting.message.startswith("3 of its pods")
+
+
+def test_what_was_never_seen_has_no_age() -> None:
+    """An infinite age is said in words."""
+    ((notice,),) = told(recommendation(), recommendation(evidence_age_s=float("inf")))
+    assert "so far" in notice.message
+    assert "inf" not in notice.message
+
+
+def test_a_long_message_is_cut() -> None:
+    """A message fits into an Event."""
+    ((notice,),) = told(recommendation(), recommendation(evidence_age_s=90.0, missing=("x: silent",) * 500))
+    assert len(notice.message) <= MAX_MESSAGE_CHARS
+
+
+def test_a_bound_that_is_asked_for_exactly_is_no_condition() -> None:
+    """At its upper bound without wishing for more it has what it needs."""
+    assert reasons(recommendation(), recommendation(target=40, uncapped=40)) == [[]]
+
+
+def test_not_knowing_ends_nothing() -> None:
+    """While the target is unknown the bound is as it was; then it is compared with what was last known."""
+    unknown = Missing(Reason.VIEW_UNAVAILABLE)
+    blind = recommendation(target=unknown, uncapped=unknown)
+    bound = recommendation(target=40, uncapped=55)
+    assert reasons(bound, blind, bound, blind, recommendation()) == [[], [], [], ["UpperBoundLeft"]]
+
+
+def test_a_workload_that_is_new() -> None:
+    """It begins with no condition, so one that holds is told; one that is gone tells nothing."""
+    transitions, other = PlanTransitions(), WorkloadId("demo", "other")
+    transitions.of(plan(recommendation()), stale_after_s=STALE_AFTER_S)
+    told_of = transitions.of(plan(recommendation(), recommendation(other, mode="observe")), stale_after_s=STALE_AFTER_S)
+    assert [(notice.workload, notice.reason) for notice in told_of] == [(other, "ObserveModeEntered")]
+    assert transitions.of(plan(recommendation()), stale_after_s=STALE_AFTER_S) == ()
