@@ -17,7 +17,7 @@ from scaler.adapters.clock import SystemClock
 from scaler.adapters.observer import CollectingObserver
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
 from scaler.config.models import DecisionSettings, Policy, RateLimit, WorkloadSettings
-from scaler.core.observation import ReplicaCounts, ReplicaReading
+from scaler.core.observation import ReplicaCounts
 from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId, value_of
 from scaler.ports import ClusterSnapshot, WorkloadView
 from tests.engines import installation
@@ -29,6 +29,7 @@ from tests.metrics_fakes import FixedView
 OBSTACLE = installation.obstacle()
 pytestmark = [
     pytest.mark.prometheus,
+    pytest.mark.xdist_group("engines"),  # with --dist loadgroup one process runs them, and the servers, once
     pytest.mark.skipif(OBSTACLE is not None, reason=f"no real engine was tested against: {OBSTACLE}"),
 ]
 SERVICE_MS = 100
@@ -112,8 +113,9 @@ async def _run(folder: Path) -> Run:
 
 
 def _have_two_samples(tick: Tick) -> bool:
-    readings = [getattr(tick.replica(w), name) for w in (RENDER, EMBED) for name in ReplicaReading.__slots__]
-    return Missing(Reason.TOO_FEW_SAMPLES) not in readings
+    seen = [tick.replica(w) for w in (RENDER, EMBED)]
+    rates = [reading for r in seen for reading in (r.running, r.completions_rps, r.queue_time_s)]
+    return Missing(Reason.TOO_FEW_SAMPLES) not in rates
 
 
 def _is_over(tick: Tick) -> bool:
