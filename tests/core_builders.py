@@ -5,7 +5,14 @@ from typing import Any
 
 from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
 from scaler.core.engine import step
-from scaler.core.observation import Observation, QueueReading, ReplicaCounts, ReplicaReading, WorkloadObservation
+from scaler.core.observation import (
+    GatewayReading,
+    Observation,
+    QueueReading,
+    ReplicaCounts,
+    ReplicaReading,
+    WorkloadObservation,
+)
 from scaler.core.plan import Recommendation
 from scaler.core.state import EngineState
 from scaler.core.values import Known, Missing, Reading, WorkloadId
@@ -49,6 +56,11 @@ def queue(**signals: float | Reading) -> QueueReading:
         "completions_rps": 2,
     }
     return QueueReading(**{name: reading(value) for name, value in (values | signals).items()})
+
+
+def gateway(arrivals_rps: float | Reading = 0, waiting: float | Reading = 0) -> GatewayReading:
+    """A gateway that sees nothing arrive and holds nothing back."""
+    return GatewayReading(reading(arrivals_rps), reading(waiting))
 
 
 def seen(

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from scaler.config.models import DecisionSettings, Policy, RateLimit, WorkloadSettings
 from scaler.core.engine import step
-from scaler.core.observation import Observation, ReplicaCounts, WorkloadObservation
+from scaler.core.observation import GatewayReading, Observation, ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Recommendation
 from scaler.core.state import EngineState, state_from_json, state_to_json
-from scaler.core.values import Known, Missing, WorkloadId
-from tests.core_builders import CHAT, T0, TICK_S, Ticker, replica, seen, workload
-from tests.core_strategies import blinded, consumed_queue, healthy, maybe_blinded
+from scaler.core.values import Known, Missing, Reason, WorkloadId
+from tests.core_builders import CHAT, T0, TICK_S, Ticker, gateway, replica, seen, workload
+from tests.core_strategies import behind_gateway, blinded, gaps, gateways, healthy, lit, maybe_blinded
 
 ANY_SETTINGS = st.builds(
     workload,
@@ -32,9 +32,9 @@ ANY_DECISION = st.builds(
 STORY = st.lists(maybe_blinded(), min_size=1, max_size=5)
 
 
-def tell(ticker: Ticker, story: list[WorkloadObservation]) -> list[Recommendation]:
+def tell(ticker: Ticker, story: list[WorkloadObservation], *, every_s: float = TICK_S) -> list[Recommendation]:
     """Run a story tick by tick."""
-    return [ticker.tick(observation) for observation in story]
+    return [ticker.tick(observation, every_s=every_s) for observation in story]
 
 
 @given(STORY, ANY_SETTINGS, ANY_DECISION)
@@ -58,19 +58,20 @@ def test_a_target_never_falls_because_something_is_unknown(
 ) -> None:
     """The same tick with less in sight gives at least what was in force, or what full sight gives if that is less.
 
-    Bounds are not part of it: a cap that was lowered holds, whatever is seen.
+    Bounds are not part of it: a cap that was lowered holds, whatever is seen. The ticks are a minute apart, so that the
+    waits after a start are over and the target could fall.
     """
-    last = data.draw(st.one_of(healthy(), consumed_queue()))
+    last = data.draw(lit())
     dark = data.draw(blinded(last))
     ticker, twin = Ticker(chat, decision), Ticker(chat, decision)
-    before = tell(ticker, story)[-1].target
-    tell(twin, story)
-    lit, unlit = ticker.tick(last).target, twin.tick(dark).target
-    assert isinstance(lit, int)
+    before = tell(ticker, story, every_s=60)[-1].target
+    tell(twin, story, every_s=60)
+    full, unlit = ticker.tick(last, every_s=60).target, twin.tick(dark, every_s=60).target
+    assert isinstance(full, int)
     if isinstance(before, Missing):
         return
     assert isinstance(unlit, int)
-    assert unlit >= min(before, lit)
+    assert unlit >= min(before, full)
 
 
 @given(STORY, st.integers(1, 500), ANY_DECISION)
@@ -107,6 +108,76 @@ def test_more_load_never_asks_for_fewer_replicas(
     assert isinstance(less, int)
     assert isinstance(loaded, int)
     assert loaded >= less
+
+
+@given(behind_gateway(), st.floats(0, 200), ANY_SETTINGS)
+def test_more_arrivals_at_the_gateway_never_ask_for_fewer_replicas(
+    observation: WorkloadObservation, more: float, chat: WorkloadSettings
+) -> None:
+    """Also where they overtake what the replicas' own flow balance says."""
+    assert observation.gateway is not None
+    assert isinstance(observation.gateway.arrivals_rps, Known)
+    arrivals = Known(observation.gateway.arrivals_rps.value + more)
+    fuller = replace(observation, gateway=replace(observation.gateway, arrivals_rps=arrivals))
+    tickers = Ticker(chat), Ticker(chat)
+    for ticker in tickers:
+        ticker.tick(observation, times=5)  # the flow balance has its window now
+    less, loaded = (t.tick(seen_).uncapped for t, seen_ in zip(tickers, (observation, fuller), strict=True))
+    assert isinstance(less, int)
+    assert isinstance(loaded, int)
+    assert loaded >= less
+
+
+@given(behind_gateway(), st.data(), ANY_SETTINGS)
+def test_a_gateway_that_cannot_be_read_never_lowers_a_target(
+    observation: WorkloadObservation, data: st.DataObject, chat: WorkloadSettings
+) -> None:
+    """Whatever the replicas say meanwhile, and however long it lasts."""
+    ticker = Ticker(chat)
+    before = ticker.settled(observation).target
+    assert isinstance(before, int)
+    dark = replace(observation, gateway=gateway(data.draw(gaps), data.draw(gaps)))
+    after = ticker.tick(dark, times=60).target
+    assert isinstance(after, int)
+    assert after >= before
+
+
+@given(gateways, ANY_SETTINGS)
+def test_requests_at_a_gateway_wake_a_workload_at_zero(front: GatewayReading, chat: WorkloadSettings) -> None:
+    """One replica at least for the first request, with a view or without; none while nothing comes."""
+    sleeping = chat.model_copy(update={"min_replicas": 0})
+    nothing = ReplicaCounts(spec=0, ready=0)
+    known = seen(counts=nothing, gateway=front)
+    comes = any(isinstance(r, Known) and r.value > 0 for r in (front.arrivals_rps, front.waiting))
+    for unseen in (False, True):
+        ticker = Ticker(sleeping)
+        assert ticker.tick(seen(counts=nothing, gateway=gateway())).target == 0
+        tick = replace(known, counts=Missing(Reason.VIEW_STALE)) if unseen else known
+        result = ticker.tick(tick)
+        assert isinstance(result.target, int)
+        assert (result.target >= 1) is comes
+        assert result.active is comes
+
+
+@given(healthy(), ANY_SETTINGS, st.integers(1, 64))
+def test_slots_that_the_engine_exports_count_as_configured_ones_do(
+    observation: WorkloadObservation, chat: WorkloadSettings, slots: int
+) -> None:
+    """It does not matter who says it; where both say something, the settings win."""
+    exported = tuple(replace(r, slots=Known(float(slots))) for r in observation.replicas)
+    told = chat.model_copy(update={"slots_per_replica": slots})
+    by_engine = Ticker(chat.model_copy(update={"slots_per_replica": None}))
+    by_settings, by_both = Ticker(told), Ticker(told)
+    plain = tuple(replace(r, slots=Missing(Reason.NOT_EXPORTED)) for r in observation.replicas)
+    other = tuple(replace(r, slots=Known(3.0)) for r in observation.replicas)
+    targets = [
+        ticker.tick(replace(observation, replicas=pods), times=40).target
+        for ticker, pods in ((by_engine, exported), (by_settings, plain), (by_both, other))
+    ]
+    if observation.replicas:
+        assert len(set(targets)) == 1
+    else:
+        assert targets[1] == targets[2]
 
 
 @given(healthy(), ANY_SETTINGS, st.integers(2, 30))
