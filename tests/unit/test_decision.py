@@ -4,11 +4,11 @@ import pytest
 
 from scaler.config.models import DecisionSettings, Mode, RateLimit
 from scaler.core.engine import step
-from scaler.core.observation import Observation, ReplicaCounts, ReplicaReading, WorkloadObservation
+from scaler.core.observation import GatewayReading, Observation, ReplicaCounts, ReplicaReading, WorkloadObservation
 from scaler.core.plan import Change
 from scaler.core.state import EngineState, resumed
 from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
-from tests.core_builders import CHAT, T0, Ticker, queue, replica, replicas, seen, workload
+from tests.core_builders import CHAT, T0, Ticker, gateway, queue, replica, replicas, seen, workload
 
 BUSY = {"running": 32, "waiting": 40, "completions_rps": 5}
 IDLE = {"running": 0, "kv_usage": 0, "completions_rps": 0, "still_s": 9999}
@@ -280,6 +280,69 @@ class TestQueue:
         idle = seen(counts=ReplicaCounts(1, 1), queue=queue(unacked=0, consumers=1, arrivals_rps=0))
         assert ticker.tick(idle, times=39).target == 1
         assert ticker.tick(idle).target == 0
+
+
+class TestGateway:
+    """A workload behind a gateway, which sees its demand at zero replicas too."""
+
+    settings = workload(min_replicas=0)
+    nothing = ReplicaCounts(spec=0, ready=0)
+
+    def test_it_sleeps_at_zero_while_nothing_comes(self) -> None:
+        """Known idle stays at zero, and that the gateway says so is evidence."""
+        result = Ticker(self.settings).tick(seen(counts=self.nothing, gateway=gateway()), times=100)
+        assert (result.target, result.active, result.evidence_age_s) == (0, False, 0)
+
+    def test_the_first_request_wakes_it_with_what_the_demand_needs(self) -> None:
+        """20/s at 5/s a replica and 0.85: five at once, and not one after the other."""
+        result = Ticker(self.settings).tick(seen(counts=self.nothing, gateway=gateway(20)))
+        assert (result.target, result.active, result.reason) == (5, True, "reactive: demand")
+
+    def test_without_a_capacity_the_first_request_wakes_one(self) -> None:
+        """However many come: what a replica can do is not known."""
+        ticker = Ticker(workload(min_replicas=0, capacity_per_replica=None))
+        result = ticker.tick(seen(counts=self.nothing, gateway=gateway(20)))
+        assert (result.target, result.reason) == (1, "reactive: work_at_gateway")
+
+    def test_what_the_gateway_holds_back_is_backlog(self) -> None:
+        """1050 wait, in the replicas or in front of them: one replica more than 50/s need."""
+        decision = DecisionSettings(utilisation_target=1.0)
+        pods = replicas(10, running=32, waiting=50, completions_rps=5)
+        result = Ticker(decision=decision).tick(seen(pods, gateway=gateway(50, waiting=550)))
+        assert (result.target, result.reason) == (11, "reactive: backlog")
+
+    def test_idle_replicas_behind_an_idle_gateway_go(self) -> None:
+        """To zero, where the minimum is zero."""
+        idle = seen(replicas(3, **IDLE), gateway=gateway())
+        assert Ticker(self.settings).tick(idle, times=100).target == 0
+
+    @pytest.mark.parametrize("dark", [gateway(UNSEEN), gateway(0, waiting=UNSEEN), gateway(Stale(200))])
+    def test_idle_replicas_behind_a_gateway_that_cannot_be_read_stay(self, dark: GatewayReading) -> None:
+        """Its requests may be on their way; without a capacity too."""
+        for capacity in (5.0, None):
+            ticker = Ticker(workload(min_replicas=0, capacity_per_replica=capacity))
+            result = ticker.tick(seen(replicas(3, **IDLE), gateway=dark), times=100)
+            assert result.target == 3
+            assert any(name.startswith("gateway_") for name in result.missing)
+
+    def test_it_does_not_sleep_where_its_gateway_was_not_granted(self) -> None:
+        """Nothing would wake it."""
+        closed = gateway(*[Missing(Reason.NOT_GRANTED)] * 2)
+        assert Ticker(self.settings).tick(seen(counts=self.nothing, gateway=closed)).target == 1
+
+    def test_a_replica_that_never_starts_is_not_kept_for_requests_that_are_gone(self) -> None:
+        """It was started for one request, whose client gave up."""
+        ticker = Ticker(self.settings)
+        assert ticker.tick(seen(counts=self.nothing, gateway=gateway(0.5))).target == 1
+        gone = seen(counts=ReplicaCounts(1, 0, pending=1), gateway=gateway())
+        assert ticker.tick(gone, times=60).target == 0
+
+    def test_replicas_that_went_silent_are_held_however_little_the_gateway_sees(self) -> None:
+        """Clients stop coming to a broken service: that is no reason to take it apart."""
+        ticker = Ticker(self.settings)
+        ticker.settled(seen(replicas(10, running=27, completions_rps=4.2), gateway=gateway(42)))
+        silent = seen(replicas(10, running=UNSEEN, waiting=UNSEEN), gateway=gateway(0.1))
+        assert ticker.tick(silent, times=100).target == 10
 
 
 def test_without_a_source_that_works_at_zero_the_floor_is_one() -> None:

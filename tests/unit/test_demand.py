@@ -4,9 +4,10 @@ import pytest
 
 from scaler.config.models import DecisionSettings, Unit
 from scaler.core.demand import Demand, History, capacity_of, demand_of_pool, demand_of_queue, lead_time_s
+from scaler.core.observation import GatewayReading
 from scaler.core.pool import pool_replicas
 from scaler.core.values import Known, Missing, Reading, Reason, value_of
-from tests.core_builders import T0, queue, replica, replicas, seen, workload
+from tests.core_builders import T0, gateway, queue, replica, replicas, seen, workload
 
 DECISION = DecisionSettings()
 
@@ -103,6 +104,53 @@ def test_what_replicas_take_with_them_is_no_decline() -> None:
 def test_a_queues_demand_is_what_is_published() -> None:
     """Whatever the consumers do."""
     assert demand_of_queue(queue(arrivals_rps=7, completions_rps=0)).up == Known(7.0)
+
+
+class TestGateway:
+    """Two replicas that complete 5/s, behind a gateway."""
+
+    steady: History = ((T0 - 60, 32.0, 2),)
+
+    def demand(self, front: GatewayReading, history: History | None = None, **signals: float | Reading) -> Demand:
+        """Demand behind the gateway."""
+        pool = pool_replicas(seen(replicas(2, **signals)), DECISION)
+        return demand_of_pool(pool, self.steady if history is None else history, workload(), DECISION, T0, front)
+
+    def test_what_arrives_at_the_gateway_is_the_demand(self) -> None:
+        """The replicas complete 5/s because they can do no more; 12/s come."""
+        result = self.demand(gateway(12))
+        assert result.up == result.down == Known(12.0)
+
+    def test_a_gateway_that_sees_a_part_of_it_takes_nothing_away(self) -> None:
+        """Other routes lead to the same replicas: their flow balance is more, and counts in both directions."""
+        result = self.demand(gateway(2))
+        assert result.up == result.down == Known(5.0)
+
+    @pytest.mark.parametrize("reason", [Reason.SOURCE_DOWN, Reason.NOT_GRANTED, Reason.PARTIAL_ANSWER])
+    def test_a_gateway_that_cannot_be_read_leaves_the_flow_for_scaling_up(self, reason: Reason) -> None:
+        """For scaling down, what is not seen may be the most."""
+        result = self.demand(gateway(Missing(reason)))
+        assert result.up == Known(5.0)
+        assert result.down == Missing(reason)
+
+    def test_a_flow_that_cannot_be_seen_may_be_more_than_the_gateways(self) -> None:
+        """A gap is a gap; an engine without such a counter, or a mass abort, hides nothing."""
+        dark = Missing(Reason.SOURCE_DOWN)
+        assert self.demand(gateway(12), completions_rps=dark).up == Known(12.0)
+        assert self.demand(gateway(12), completions_rps=dark).down == dark
+        assert self.demand(gateway(12), completions_rps=Missing(Reason.NOT_EXPORTED)).down == Known(12.0)
+        assert self.demand(gateway(12), ((T0 - 60, 5000.0, 2),)).down == Known(12.0)
+
+    def test_what_the_gateway_lets_go_has_arrived_before(self) -> None:
+        """60 requests go from the gateway into the replicas' queues: that is no growth."""
+        assert self.demand(gateway(5, waiting=0), ((T0 - 60, 92.0, 2),), waiting=30).up == Known(5.0)
+        held = self.demand(gateway(5, waiting=60))
+        assert held.in_system[-1] == (T0, 92.0, 2)
+
+    def test_a_wait_at_the_gateway_that_cannot_be_seen_leaves_a_gap_in_the_history(self) -> None:
+        """Else its return would look like a flood."""
+        result = self.demand(gateway(5, waiting=Missing(Reason.SOURCE_DOWN)))
+        assert result.in_system == self.steady
 
 
 def test_capacity_and_lead_time_come_from_settings() -> None:

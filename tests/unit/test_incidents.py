@@ -12,7 +12,7 @@ from scaler.core.observation import Observation, ReplicaCounts
 from scaler.core.state import EngineState, resumed
 from scaler.core.values import Known, Missing, Reason, WorkloadId
 from scaler.ports import Sample
-from tests.core_builders import T0, Ticker, queue, replica, replicas, seen, workload
+from tests.core_builders import T0, Ticker, gateway, queue, replica, replicas, seen, workload
 
 IDLE = {"running": 0, "kv_usage": 0, "completions_rps": 0}
 NO_VIEW = seen(counts=Missing(Reason.VIEW_UNAVAILABLE))
@@ -128,6 +128,50 @@ def test_work_wakes_a_workload_at_zero_whose_view_is_missing() -> None:
     ticker.tick(seen(counts=ReplicaCounts(0, 0), queue=queue(**none)))
     result = ticker.tick(seen(counts=Missing(Reason.VIEW_UNAVAILABLE), queue=queue(waiting=5000, **none)))
     assert (result.target, result.active) == (1, True)
+
+
+@pytest.mark.parametrize("reason", [Reason.VIEW_STALE, Reason.VIEW_UNAVAILABLE])
+def test_an_api_server_that_is_gone_in_a_surge_takes_nothing_down(reason: Reason) -> None:
+    """Ten minutes without a view: what the surge asked for holds, a lowered cap applies, the evidence grows old.
+
+    A target without a view is that of the last tick that had one, so its evidence is too: the metrics that still come
+    in do not make it fresh. When the view is back, nothing falls until the windows have filled, and ups act at once.
+    """
+    ticker = Ticker()
+    ticker.settled(seen(replicas(10, running=27, completions_rps=4.2)))
+    busy = replicas(10, running=Known(32, age_s=12), waiting=40, completions_rps=5)
+    surge = ticker.tick(seen(busy))
+    assert surge.target == 14
+    blind = [ticker.tick(seen(busy, counts=Missing(reason))) for _ in range(40)]
+    assert {item.target for item in blind} == {14}
+    assert [item.evidence_age_s for item in blind] == [12 + 15 * n for n in range(1, 41)]
+    assert blind[-1].reason == f"hold: {reason.value}"
+    back = seen(replicas(14, **IDLE))
+    assert [ticker.tick(back).target for _ in range(10)] == [14] * 10
+    more = ticker.tick(seen(replicas(14, running=32, waiting=400, completions_rps=5))).target
+    assert isinstance(more, int)
+    assert more > 14
+    ticker.settings = workload(max_replicas=5)
+    assert ticker.tick(seen(busy, counts=Missing(reason))).target == 5
+
+
+@pytest.mark.parametrize("reason", [Reason.VIEW_STALE, Reason.VIEW_UNAVAILABLE])
+def test_requests_wake_a_workload_at_zero_whose_view_is_gone(reason: Reason) -> None:
+    """The gateway says that they come; no replica is needed to see that. A gateway that is dark wakes nobody."""
+    ticker = Ticker(workload(min_replicas=0))
+    ticker.tick(seen(counts=ReplicaCounts(0, 0), gateway=gateway()))
+    dark = gateway(Missing(Reason.SOURCE_DOWN), waiting=Missing(Reason.SOURCE_DOWN))
+    assert ticker.tick(seen(counts=Missing(reason), gateway=dark)).target == 0
+    result = ticker.tick(seen(counts=Missing(reason), gateway=gateway(3)))
+    assert (result.target, result.active) == (1, True)
+    assert [step.reason for step in result.trail] == [reason.value, "work_at_gateway"]
+
+
+def test_a_queue_whose_deliveries_cannot_be_seen_keeps_its_last_worker() -> None:
+    """Nothing waits, but what is being worked on is out of sight."""
+    settings = workload(engine="rabbitmq", min_replicas=0, slots_per_replica=None, capacity_per_replica=None)
+    hidden = queue(unacked=0, consumers=1, arrivals_rps=Missing(Reason.COUNTER_RESET), completions_rps=0)
+    assert Ticker(settings).tick(seen(counts=ReplicaCounts(1, 1), queue=hidden), times=60).target == 1
 
 
 def test_a_cache_that_is_not_full_is_no_idleness() -> None:

@@ -24,6 +24,28 @@ def test_slots_are_the_active_ratio_over_its_target() -> None:
     assert result.binding == "slots"
 
 
+def test_slots_come_from_the_engine_where_none_are_set() -> None:
+    """16 in flight of the 40 that half of the engines allow and the 24 of the others: the mean is 32."""
+    pods = (*replicas(5, slots=40), *replicas(5, slots=24))
+    result = saturation_of(pool_replicas(seen(pods), DECISION), None, workload(slots_per_replica=None), DECISION)
+    assert value_of(result.terms["slots"]) == pytest.approx(0.5 / 0.85)
+
+
+@pytest.mark.parametrize(
+    ("exported", "term"),
+    [
+        (Missing(Reason.NOT_EXPORTED), Missing(Reason.NOT_CONFIGURED)),
+        (Missing(Reason.SOURCE_DOWN), Missing(Reason.SOURCE_DOWN)),
+        (Known(0), Missing(Reason.INVALID_VALUE)),
+    ],
+)
+def test_slots_that_nobody_tells_are_absent(exported: Reading, term: Reading) -> None:
+    """An engine that never exports them is no gap; one whose slots are out of sight is, and so are no slots at all."""
+    pool = pool_replicas(seen(replicas(2, slots=exported)), DECISION)
+    result = saturation_of(pool, None, workload(slots_per_replica=None), DECISION)
+    assert result.terms["slots"] == term
+
+
 def test_a_full_cache_that_flows_is_healthy() -> None:
     """KV at 0.98 without waiting or preemptions is at its target, not above."""
     result = saturation(running=16, kv_usage=0.98)
