@@ -425,6 +425,19 @@ def test_an_annotated_hpa_is_observed_and_keda_s_own_are_not_even_asked_for() ->
         until(lambda: not it.workloads.current().workloads)
 
 
+def test_without_keda_an_hpa_can_be_observed() -> None:
+    """Where no ScaledObjects exist as a kind the view is whole without them; without the right to them it is not."""
+    missing = {"path": "keda.sh", "status": 404, "reason": "NotFound"}
+    with cluster(hpa("engine", mode="observe", slotsPerReplica="8"), *engine(1)[1:],
+                 prepare=lambda server: server.fail("status", **missing)) as it:  # fmt: skip
+        it.sees(["engine-0"])
+    forbidden = missing | {"status": 403, "reason": "Forbidden"}
+    with cluster(*engine(1), synced=False, prepare=lambda server: server.fail("status", **forbidden)) as it:
+        until(lambda: it.view.progress["scaledobjects"].refused)
+        with pytest.raises(SourceError, match="403"):
+            it.look()
+
+
 def test_keda_s_status_patches_cost_no_new_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """KEDA patches each ScaledObject twice a minute; a manifest of the same generation is not read again."""
     first = scaled_object("engine", slotsPerReplica="8")

@@ -164,8 +164,13 @@ class KubernetesClusterView:
         yield from (*self._scaled_objects, *self._autoscalers, *self._node_followers)
 
     def _needed(self) -> Iterator[Follower[Any]]:
-        """Yield what must have been listed. Scales of a kind that must not be listed can be read one by one."""
-        yield from (*self._pods, *self._scaled_objects)
+        """Yield what must have been listed.
+
+        Scales of a kind that must not be listed can be read one by one. Without KEDA there are no ScaledObjects, and
+        HPAs can be observed all the same.
+        """
+        yield from self._pods
+        yield from (it for it in self._scaled_objects if not it.progress.unknown or it.progress.synced)
         for followers in self._apps.values():
             yield from (it for it in followers if not it.progress.refused or it.progress.synced)
 

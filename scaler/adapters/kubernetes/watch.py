@@ -50,6 +50,7 @@ class Progress:
 
     synced: bool = False  # a list has been taken over at least once
     refused: bool = False  # the last try ended in a refusal: no right to it, or no such kind
+    unknown: bool = False  # the API server knows no such kind: there is none of it
     problem: str = ""
     lists: int = 0
     watches: int = 0
@@ -159,10 +160,12 @@ class Follower(Generic[T]):
         raise ApiError(0, "Silent", f"WATCH {self._path}: ended without a word")
 
     def _list(self) -> None:
-        begun_s = self._clock.monotonic_s()
+        begun_s = 0.0
         found: dict[Key, T] = {}
 
         def begin() -> Visit:
+            nonlocal begun_s
+            begun_s = self._clock.monotonic_s()
             found.clear()
             return visit
 
@@ -179,7 +182,7 @@ class Follower(Generic[T]):
         self._sink.replace(found, self._namespace)
         self._version, self._heard_s = version, begun_s  # the list shows the moment of its first page
         self._lag.caught_up()
-        self._tell(synced=True, refused=False, problem="", lists=self.progress.lists + 1, lag_s=0.0)
+        self._tell(synced=True, refused=False, unknown=False, problem="", lists=self.progress.lists + 1, lag_s=0.0)
 
     def _follow(self) -> bool:
         """Watch until the watch ends; return whether it said anything."""
@@ -236,7 +239,7 @@ class Follower(Generic[T]):
         self._heard_s = self._clock.monotonic_s() - self.progress.lag_s
         if self.progress.problem:
             _log.info("watch_well_again", kind=self.name)
-            self._tell(problem="", refused=False)
+            self._tell(problem="", refused=False, unknown=False)
 
     def _apply(self, kind: str, it: Object) -> None:
         if kind == "ADDED":
@@ -269,7 +272,7 @@ class Follower(Generic[T]):
             self._version = ""
         if problem != self.progress.problem:
             _log.warning("watch_failed", kind=self.name, error=problem)
-        self._tell(problem=problem, refused=refused)
+        self._tell(problem=problem, refused=refused, unknown=status == 404)
         wait_s = self._pace.refused_s if refused else self._pace.backoff_s * 2.0 ** min(self._failures, 16)
         self._failures += 1
         self._stop.wait(self._clock.wall_duration(self._spread(min(wait_s, self._longest_s(refused=refused)))))
