@@ -27,17 +27,19 @@ MAX_REQUEST_BYTES = 3 << 20
 class Fault:
     """What goes wrong with requests whose verb and path fit, `times` times (None: until it is removed).
 
-    refuse: the connection closes without an answer. hang: no answer until `released`. late: the request is carried out,
-    then no answer until `released`. cut: the answer breaks off in the middle. status: `status` with `reason`.
-    lost: the request is carried out and the connection closes without an answer.
+    refuse: the connection closes without an answer. hang: no answer until `released`, then as refuse. stall: nothing
+    until `released`, then it is carried out. late: the request is carried out, then no answer until `released`. cut:
+    the answer breaks off in the middle. status: `status` with `reason`. lost: the request is carried out and the
+    connection closes without an answer. The first `skip` requests that fit pass unharmed.
     """
 
-    kind: Literal["refuse", "hang", "late", "cut", "status", "lost"]
+    kind: Literal["refuse", "hang", "stall", "late", "cut", "status", "lost"]
     verb: str = ""  # get, list, watch, create, update, patch, delete; empty: any
     path: str = ""  # a part of the path
     status: int = 500
     reason: str = "InternalError"
     times: int | None = None
+    skip: int = 0
     hit: threading.Event = field(default_factory=threading.Event)  # set when a request has met it
     released: threading.Event = field(default_factory=threading.Event)
 
@@ -163,6 +165,9 @@ class ApiServerDouble:
             self.requests[verb, path] += 1
             for fault in self.faults:
                 if fault.fits(verb, path):
+                    if fault.skip:
+                        fault.skip -= 1
+                        continue
                     if fault.times is not None:
                         fault.times -= 1
                     fault.hit.set()
@@ -301,6 +306,8 @@ class _Handler(BaseHTTPRequestHandler):
             fault.released.wait(LONGEST_WAIT_S)
             self._hang_up()
             return False
+        if fault.kind == "stall":
+            fault.released.wait(LONGEST_WAIT_S)
         return True
 
     def _do(self, verb: str, place: Place, query: Mapping[str, str], content: bytes) -> tuple[int, Json]:

@@ -108,7 +108,7 @@ async def test_what_is_written_when(store: ConfigMapPlanStore, server: ApiServer
     """A first plan writes all, a heartbeat one object, a change of one workload its shard and the index."""
     first = plan(1)
     await publish(store, first)
-    assert server.count("create") == 9
+    assert (server.count("create"), server.count("update")) == (9, 1)  # the claim creates what the index goes into
     server.forget()
     await store.beat(later(first, 60))
     assert dict(server.requests) == {("update", INDEX): 1}
@@ -226,17 +226,54 @@ async def test_who_was_deposed_while_writing_stops(
     assert await other.load() == plan(1, epoch=2, replicas=5)
 
 
-async def test_a_shard_of_a_newer_leader_is_not_written_over(
+async def test_who_was_deposed_stops_before_there_is_a_newer_plan(
     store: ConfigMapPlanStore, other: ConfigMapPlanStore, server: ApiServerDouble
 ) -> None:
-    """The newer leader's shards are safe before its index is there."""
+    """The newer leader's claim is enough: it has written some shards, and no index yet."""
     await publish(store, plan(1))
-    fail_index(server, "status", status=403)
-    with pytest.raises(StoreError):
+    server.fail("status", status=403, verb="update", path="headway-plan-5")
+    with pytest.raises(StoreError, match="403"):
         await publish(other, plan(1, epoch=2, replicas=5))
     server.heal()
-    with pytest.raises(StoreError, match="somebody else leads"):
+    with pytest.raises(StoreError, match=r"claimed for .*epoch=2.* by 'controller-b'"):
         await publish(store, plan(2, replicas=9))
+    with pytest.raises(StoreError, match="controller-b"):
+        await store.beat(later(plan(1), 60))
+    assert await store.load() == plan(1)
+    assert store.stored_epoch() == 2
+
+
+@pytest.mark.parametrize("part", ["headway-plan-0", "headway-plan-7"])
+async def test_a_write_that_was_long_under_way(
+    store: ConfigMapPlanStore, other: ConfigMapPlanStore, server: ApiServerDouble, part: str
+) -> None:
+    """A former leader's shard that arrives after the newer leader's plan changes nothing of it."""
+    await publish(store, plan(1))
+    fault = server.fail("stall", verb="update", path=part, times=1)
+    stale = asyncio.create_task(publish(store, plan(2, replicas=9)))
+    await asyncio.to_thread(fault.hit.wait, LIMIT_S)
+    await publish(other, plan(1, epoch=2, replicas=5))
+    fault.released.set()
+    with pytest.raises(StoreError, match="controller-b"):
+        await stale
+    assert await other.load() == plan(1, epoch=2, replicas=5)
+
+
+async def test_nobodys_half_plan_can_become_the_plan(
+    store: ConfigMapPlanStore, other: ConfigMapPlanStore, server: ApiServerDouble
+) -> None:
+    """An index under way while its shards are written over by a newer leader, who then dies, must not arrive."""
+    await publish(store, plan(1))
+    fault = fail_index(server, "stall", once=True)
+    stale = asyncio.create_task(publish(store, plan(2, replicas=9)))
+    await asyncio.to_thread(fault.hit.wait, LIMIT_S)
+    server.fail("status", status=403, verb="update", path="headway-plan-7")
+    with pytest.raises(StoreError, match="403"):
+        await publish(other, plan(1, epoch=2, replicas=5))
+    fault.released.set()
+    with pytest.raises(StoreError, match="controller-b"):
+        await stale
+    assert await other.load() == plan(1)
 
 
 async def test_a_deleted_shard(store: ConfigMapPlanStore, reader: ConfigMapPlanStore, server: ApiServerDouble) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scaler.adapters.kubernetes.api import ApiConnection, ApiError, path
-from scaler.adapters.kubernetes.plan_shards import MAX_SHARDS, Index, index_from_object
+from scaler.adapters.kubernetes.plan_shards import MAX_SHARDS, Head, head_from_object
 from scaler.ports import StoreError
 
 NOT_FOUND: Final = 404
@@ -82,12 +82,12 @@ class Maps:
             raise StoreError(f"ConfigMap {name} cannot be written: {error}") from error
 
 
-def index_of(found: Mapping[str, Any] | None, name: str) -> Index | None:
-    """Return the index that a ConfigMap holds, None where there is none; StoreError when it holds anything else."""
+def head_of(found: Mapping[str, Any] | None, name: str) -> Head:
+    """Return what the index's ConfigMap holds, an empty head where there is none; StoreError for anything else."""
     if found is None:
-        return None
+        return Head()
     try:
-        return index_from_object(found)
+        return head_from_object(found)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"ConfigMap {name} does not hold what it should: {error}") from error
 

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from scaler.adapters.kubernetes.api import ApiConnection, ApiError
-from scaler.adapters.kubernetes.plan_maps import ATTEMPTS, Maps, PlanStoreSettings, index_of, revision_of
+from scaler.adapters.kubernetes.plan_maps import ATTEMPTS, Maps, PlanStoreSettings, head_of, revision_of
 from scaler.adapters.kubernetes.plan_shards import Answers, Index, unpack
 from scaler.adapters.kubernetes.plan_watch import ObjectWatch
 from scaler.core.published import Answer, PlanVersion, PublishedPlan, StoredPlan
@@ -48,10 +48,9 @@ class PlanReader:
         return current and told.token is seen and told.writes == self._writes
 
     def epoch(self) -> int:
-        """Return the epoch of what is stored, 0 where nothing is."""
+        """Return the highest epoch that has written here, 0 where none has."""
         self._maps.begin()
-        index = index_of(self._maps.get(self._settings.name), self._settings.name)
-        return 0 if index is None else index.version.epoch
+        return max(0, head_of(self._maps.get(self._settings.name), self._settings.name).claimed.epoch)
 
     def load(self) -> StoredPlan | None:
         """Ask the server, whatever the watch shows."""
@@ -97,9 +96,9 @@ class PlanReader:
         """Put together what an index names; where a shard has moved on, the index has too."""
         missing = ""
         for _ in range(ATTEMPTS):
-            index = index_of(found, self._settings.name)
+            index = head_of(found, self._settings.name).index
             if index is None:
-                return None, None
+                return found, None
             missing, parts = self._collect(index)
             if parts is not None:
                 self._answers = parts
@@ -133,5 +132,5 @@ def _older(found: Mapping[str, Any] | None, told: _Told) -> bool:
     """Whether what a watch shows is older than what was told already, which came from the server itself."""
     if found is None or told.newest is None:
         return False
-    index = index_of(found, "of the plan")
+    index = head_of(found, "of the plan").index
     return index is not None and (index.version, index.heartbeat.at_s) < told.newest

@@ -22,10 +22,11 @@ P = ParamSpec("P")
 class ConfigMapPlanStore:
     """Implements `ports.PlanStore`.
 
-    **Fencing.** The index is written only over the very index that was read before, and only with a newer (epoch,
-    sequence) than it has; a shard only over one that no newer epoch has written. So of two writers that both believe
-    they lead, the one of the lower epoch is refused (StoreError, naming the other) from the first write of the newer
-    one on, and the version that readers see never falls.
+    **Fencing.** The index is written only over the very index that was read or written before, and only with a newer
+    (epoch, sequence) than it has. A writer that begins, or was interrupted, first claims the index for its epoch; a
+    shard is written only over one that no newer epoch has written. So of two writers that both believe they lead, the
+    one of the lower epoch is refused (StoreError, naming the other) from the moment when the newer one begins; the
+    version that readers see never falls, and what an index names is always there.
 
     **Reading.** A plan is put together from shards whose digests the index names; where one is not there, the index is
     read again, and a plan that cannot be put together is a StoreError. No index means that there has never been a plan:
