@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format unit bench proto lock system-deps clean
+.PHONY: help run test lint format unit engines-test bench proto lock system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -27,7 +27,11 @@ lint: .venv/dev ## formatting, lint, types, architecture contract
 
 unit: .venv/dev ## all tests; ARGS are pytest's
 	@command -v prometheus >/dev/null || echo "no prometheus on PATH: its tests are skipped (make system-deps)"
-	$(BIN)/python -m pytest --numprocesses 2 --quiet $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --quiet $(ARGS)
+
+engines-test: .venv/dev ## a real Triton on the CPU under load; installs it into the user's cache once (55 MB)
+	$(BIN)/python -m tests.engines.installation
+	$(BIN)/python -m pytest --quiet tests/engines $(ARGS)
 
 bench: .venv/dev ## accuracy and speed as ratios in one run; ARGS are the bench's
 	$(BIN)/python -m tests.bench $(ARGS)

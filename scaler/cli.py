@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         _role_parser(commands, name, text)
     check = _command(commands, "check", _check, "validate configuration files and ScaledObject manifests")
     check.add_argument("files", nargs="+", type=Path, metavar="F")
+    check.add_argument("--keda-version", metavar="V", help="of the cluster that the manifests are for, such as 2.17.2")
     explain = _command(commands, "explain", _explain, "why a workload has the target that it has")
     explain.add_argument("workload", metavar="NAMESPACE/NAME")
     source = explain.add_mutually_exclusive_group()
@@ -170,7 +171,7 @@ def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) 
 def _check(options: argparse.Namespace) -> int:
     from scaler.config.check import check_files
 
-    report = check_files(options.files)
+    report = check_files(options.files, keda_version=options.keda_version)
     _print(report.text(), to_stderr=options.json == "-")
     _write_json(options.json, report.document())
     return FAILED if report.errors else OK
