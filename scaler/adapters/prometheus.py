@@ -81,12 +81,8 @@ class PrometheusSource:
         self._rng = rng or random.Random()  # noqa: S311  # jitter, no secret
         self._flights: set[Flight] = set()
         self._threads = ThreadPoolExecutor(settings.connections, "prometheus")
+        self._turns = asyncio.Semaphore(settings.connections)  # a call's time runs from its turn on
         self._client = _client(settings)
-
-    @property
-    def connections(self) -> int:
-        """How many queries can be under way at once. One more would wait, and its time-out would run meanwhile."""
-        return self._settings.connections
 
     async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:  # noqa: ARG002  # the server's own time counts
         """Return the newest sample of each series within the look-back; SourceError when there is no whole answer."""
@@ -123,7 +119,7 @@ class PrometheusSource:
 
     async def _answer(self, parameters: dict[str, str], read: Callable[[_Data, tuple[str, ...]], _Read]) -> _Read:
         try:
-            async with asyncio.timeout(self._settings.total_timeout_s):
+            async with self._turns, asyncio.timeout(self._settings.total_timeout_s):
                 return await self._with_retries(parameters, read)
         except TimeoutError:
             raise SourceError(

@@ -90,7 +90,7 @@ class SampledActivity:
         answer = await self._samples.fetch(tick, GPU, SampleRequest(names))
         self._projector.begin(tick.now_s)
         pods = fleet.owners()
-        found: dict[Owner, Reading] = {}
+        found: Activity = {}
         for device in DEVICES:
             seen = _read(tick, device.name, answer, _devices(self._projector, device, pods, fleet.tenants, tick.now_s))
             found = preferred(found, seen)
@@ -124,10 +124,14 @@ class BrokerQueues:
         return queues
 
 
-def preferred(first: Activity, second: Activity) -> dict[Owner, Reading]:
-    """Return the first one's readings, and the second's where the first knows nothing."""
-    known = {owner: reading for owner, reading in first.items() if isinstance(reading, Known)}
-    return {**second, **first, **{o: r for o, r in second.items() if o not in known and isinstance(r, Known)}}
+def preferred(first: Activity, second: Activity) -> Activity:
+    """Return the first one's readings, and what the second knows where the first knows nothing."""
+    known = {
+        owner: reading
+        for owner, reading in second.items()
+        if isinstance(reading, Known) and not isinstance(first.get(owner), Known)
+    }
+    return {**first, **known} if known else first or second
 
 
 def consumes(workload: WorkloadSettings) -> bool:

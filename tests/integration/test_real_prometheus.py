@@ -2,18 +2,18 @@
 
 import asyncio
 import json
-import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import web
 
+from scaler.adapters.aggregated import AggregatedActivity, AggregatedReplicas
+from scaler.adapters.asking import Server
 from scaler.adapters.clock import SystemClock
 from scaler.adapters.observer import CollectingObserver
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
@@ -24,12 +24,9 @@ from scaler.core.observation import Observation, ReplicaCounts
 from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
 from scaler.ports import Clock, ClusterSnapshot, MetricsSource, SampleRequest, SourceError, WorkloadView
 from tests.metrics_fakes import FIXTURES, FixedView, HttpServer, http_server
+from tests.prometheus_process import NEEDS_PROMETHEUS, started_prometheus
 
-PROMETHEUS = shutil.which("prometheus")
-pytestmark = [
-    pytest.mark.prometheus,
-    pytest.mark.skipif(PROMETHEUS is None, reason="no prometheus on PATH: Headway was not tested against a real one"),
-]
+pytestmark = NEEDS_PROMETHEUS
 DEADLINE_S = 60.0  # of waiting for a condition; nothing is asserted about how long it took
 WORKLOADS = (
     WorkloadSettings(namespace="demo", name="chat"),
@@ -83,34 +80,9 @@ async def running_site(folder: Path) -> AsyncIterator[Site]:
             "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
             f"scrape_configs: [{{job_name: pods, file_sd_configs: [{{files: [{json.dumps(str(targets_file))}]}}]}}]\n"
         )
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        process = _start(folder, port)
-        try:
-            url = f"http://127.0.0.1:{port}"
+        with started_prometheus(folder) as (process, url):
             await _until_scraped(url, process, folder)
             yield Site(server, url, targets_file)
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _start(folder: Path, port: int) -> subprocess.Popen[bytes]:
-    assert PROMETHEUS is not None
-    with (folder / "prometheus.log").open("wb") as log:
-        return subprocess.Popen(
-            [
-                PROMETHEUS,
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-                "--log.level=warn",
-            ],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={"GOMAXPROCS": "1"},
-        )
 
 
 async def _until_scraped(url: str, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -138,24 +110,50 @@ def readings(observation: Observation) -> dict[str, Reading]:
     flat: dict[str, Reading] = {}
     for key, seen in observation.workloads.items():
         for replica in seen.replicas:
-            for name in replica.__slots__:
+            for name in (f.name for f in fields(replica)):
                 if name not in {"pod", "still_s"}:  # stillness differs with the times of scrapes
                     flat[f"{key}/{replica.pod}/{name}"] = _ageless(getattr(replica, name))
         if seen.queue is not None:
-            flat |= {f"{key}/{name}": _ageless(getattr(seen.queue, name)) for name in seen.queue.__slots__}
+            flat |= {
+                f"{key}/{name}": _ageless(getattr(seen.queue, name)) for name in (f.name for f in fields(seen.queue))
+            }
     return flat
 
 
 async def observed(source: MetricsSource, clock: Clock) -> dict[str, Reading]:
-    """Observe until a rate has its second sample."""
-    observer = CollectingObserver(
-        source,
-        FixedView(replace(VIEW, at_s=clock.now_s())),
+    """Observe sample by sample."""
+    return await _settled(
+        CollectingObserver(
+            source,
+            FixedView(replace(VIEW, at_s=clock.now_s())),
+            clock,
+            DecisionSettings(),
+            gpu_source=source,
+            queues=QueueSettings(prefetch=1),
+        ),
         clock,
-        DecisionSettings(),
-        gpu_source=source,
-        queues=QueueSettings(prefetch=1),
     )
+
+
+async def observed_aggregated(source: PrometheusSource, clock: Clock) -> dict[str, Reading]:
+    """Observe what the server aggregates."""
+    server = Server(source, DEADLINE_S)
+    return await _settled(
+        CollectingObserver(
+            source,
+            FixedView(replace(VIEW, at_s=clock.now_s())),
+            clock,
+            DecisionSettings(),
+            replicas=AggregatedReplicas(server, clock, DecisionSettings()),
+            activity=AggregatedActivity(server, clock, DecisionSettings()),
+            queues=QueueSettings(prefetch=1),
+        ),
+        clock,
+    )
+
+
+async def _settled(observer: CollectingObserver, clock: Clock) -> dict[str, Reading]:
+    """Observe until a rate has its second sample."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             seen = await observer.observe(WORKLOADS, clock.now_s())
@@ -163,6 +161,11 @@ async def observed(source: MetricsSource, clock: Clock) -> dict[str, Reading]:
             if Missing(Reason.TOO_FEW_SAMPLES) not in readings(seen).values():
                 return readings(seen)
             await asyncio.sleep(0.05)
+
+
+def _is_not_asked(key: str) -> bool:
+    """Return whether the server is not asked for a reading: no workload here is counted in prompt tokens."""
+    return key.endswith("/prompt_tokens_rps")
 
 
 async def test_both_ways_lead_to_the_same_readings(tmp_path: Path) -> None:
@@ -173,10 +176,15 @@ async def test_both_ways_lead_to_the_same_readings(tmp_path: Path) -> None:
         scrape = ScrapeSource(ScrapeSettings(site.targets_file), clock)
         try:
             through, direct = await observed(prometheus, clock), await observed(scrape, clock)
+            aggregated = await observed_aggregated(prometheus, clock)
         finally:
             await prometheus.close()
             await scrape.close()
     assert through == direct
+    assert {key: reading for key, reading in through.items() if not _is_not_asked(key)} == {
+        key: reading for key, reading in aggregated.items() if not _is_not_asked(key)
+    }
+    assert aggregated["demo/chat/chat-0/prompt_tokens_rps"] == Missing(Reason.NOT_CONFIGURED)
     assert through["demo/chat/chat-0/running"] == Known(78.0)
     assert through["demo/chat/chat-0/gpu_activity"] == Known(0.9)
     assert through["demo/chat/old-0/kv_usage"] == Known(0.25)
