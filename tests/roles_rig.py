@@ -3,12 +3,13 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import grpc
 import yaml
 from aiohttp import web
@@ -84,6 +85,11 @@ class Rig:
         assert said.role == arguments[0]
         return process, said.addresses
 
+    async def metrics(self, address: str) -> str:
+        """Return what a role exports."""
+        async with aiohttp.ClientSession() as session, session.get(f"http://{address}/metrics") as answer:
+            return await answer.text()
+
 
 def wall_s() -> float:
     """Return the system's time in Unix seconds."""
@@ -143,8 +149,11 @@ class Keda:
 
 
 @asynccontextmanager
-async def rig_in(folder: Path, **decision: object) -> AsyncIterator[Rig]:
-    """Set up the folder and the engine; kill whatever still runs at the end."""
+async def rig_in(folder: Path, *, parts: Mapping[str, object] | None = None, **decision: object) -> AsyncIterator[Rig]:
+    """Set up the folder and the engine; kill whatever still runs at the end.
+
+    `parts` take the places of whole parts of the configuration; None leaves one out.
+    """
     engine = EngineSetByHand()
     app = web.Application()
     app.router.add_get("/metrics", engine.metrics)
@@ -155,7 +164,8 @@ async def rig_in(folder: Path, **decision: object) -> AsyncIterator[Rig]:
     host, port = runner.addresses[0][:2]
     (folder / "engine").write_text(f"{host}:{port}")
     config = folder / "headway.yaml"
-    config.write_text(yaml.safe_dump(_configuration(decision)))
+    whole = {**_configuration(decision), **(parts or {})}
+    config.write_text(yaml.safe_dump({name: part for name, part in whole.items() if part is not None}))
     rig = Rig(folder, engine, config)
     rig.show_pods(2)
     try:

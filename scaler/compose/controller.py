@@ -2,42 +2,50 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from typing import Any
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
 
 from scaler.adapters.exporter import ControllerCollector, ControllerSnapshot
 from scaler.adapters.http import HttpServer, admin_server, metrics_app
 from scaler.compose.metrics import observer_of
+from scaler.compose.outside import Cluster, outside_of_controller
 from scaler.compose.parts import AS_CONFIGURED, Overrides, announce, clock_of, registry_of_process
-from scaler.compose.stores import make_room_for_plan, plan_store_of, state_store_of
+from scaler.compose.stores import state_store_of
 from scaler.config.process import ProcessConfig
-from scaler.config.validate import policy_of
 from scaler.ports import Clock
 from scaler.report.plan_json import plan_document
 from scaler.runtime.control import Controller, Ports, TickReport
-from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.logging import log_tick
-from scaler.runtime.loop import Cadence, ControlLoop
-from scaler.runtime.policy import FixedPolicy
+from scaler.runtime.loop import Cadence, ControlLoop, Reported
+from scaler.runtime.notices import NoticePoster
+
+_log = structlog.get_logger(__name__)
+
+_READY_POLL_S: Final = 0.2
 
 
 async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides = AS_CONFIGURED) -> None:
     """Run the controller role until `stop` is set."""
-    clock, policy = clock_of(config), policy_of(config)
-    make_room_for_plan(config, overrides)
+    clock = clock_of(config)
     async with AsyncExitStack() as stack:
-        observer = await observer_of(config, clock, stack)
+        outside = outside_of_controller(config, overrides, clock, stack)
+        cluster = outside.cluster
+        observer = observer_of(config, cluster.view, clock, stack)
         ports = Ports(
-            policies=FixedPolicy(policy),
+            policies=cluster.policies,
             observer=observer,
-            plans=plan_store_of(config, overrides),
+            plans=outside.plans,
             states=state_store_of(config),
-            leadership=SoleLeadership(),
+            leadership=outside.leadership,
             clock=clock,
         )
         controller = Controller(ports, heartbeat_s=config.controller.heartbeat_s)
+        poster = await _poster(cluster, clock, stack)
         cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
-        loop = ControlLoop(controller, clock, cadence, log_tick)
+        loop = ControlLoop(controller, clock, cadence, _reported(cluster, poster))
         registry = registry_of_process()
         registry.register(ControllerCollector(lambda: _snapshot(controller, loop), clock.now_s, lambda: observer.stats))
         http_address = overrides.http_address or config.controller.http_address
@@ -47,7 +55,47 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         await stack.enter_async_context(http)
         await stack.enter_async_context(admin)
         announce("controller", overrides, {"http": (http_address, http.port), "admin": (admin_address, admin.port)})
+        await _enough_to_decide_on(cluster, stop)
         await loop.run(stop)
+
+
+async def _enough_to_decide_on(cluster: Cluster, stop: asyncio.Event) -> None:
+    """Wait until the cluster has been listed: a plan made before would know no workload, and be published."""
+    said: tuple[str, ...] = ()
+    while not cluster.ready() and not stop.is_set():
+        problems = cluster.problems()
+        if problems and problems != said:
+            _log.warning("waiting_for_cluster", problems=list(problems))
+            said = problems
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _READY_POLL_S)
+
+
+async def _poster(cluster: Cluster, clock: Clock, stack: AsyncExitStack) -> NoticePoster | None:
+    """Begin to post notices, where they go anywhere."""
+    if cluster.notices is None:
+        return None
+    poster = NoticePoster(cluster.notices, clock)
+    task = asyncio.create_task(poster.run(), name="notices")
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    stack.push_async_callback(end)
+    return poster
+
+
+def _reported(cluster: Cluster, poster: NoticePoster | None) -> Reported:
+    """Return what is done with a tick's report: it is logged, and the leader tells people of what began or ended."""
+
+    def reported(report: TickReport, before: TickReport | None) -> None:
+        log_tick(replace(report, problems=(*report.problems, *cluster.problems())), before)
+        notices = cluster.noticed(report.plan)  # also of a standby's: it then knows what held when it begins to lead
+        if poster is not None and report.leading:
+            poster.tell(notices)
+
+    return reported
 
 
 def _snapshot(controller: Controller, loop: ControlLoop) -> ControllerSnapshot:

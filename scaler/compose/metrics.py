@@ -3,7 +3,6 @@
 from contextlib import AsyncExitStack
 from typing import Final
 
-from scaler.adapters.cluster_file import FileClusterView
 from scaler.adapters.observer import CollectingObserver
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
 from scaler.adapters.replay import ReplaySource
@@ -12,7 +11,7 @@ from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.config.models import DecisionSettings
 from scaler.config.process import GpuMetricsSection, MetricsSection, ProcessConfig, PrometheusSection
 from scaler.config.validate import policy_of
-from scaler.ports import Clock, MetricsSource
+from scaler.ports import Clock, ClusterView, MetricsSource
 
 _LOOKBACK: Final = 4 / 3  # of the time after which a sample is stale: one that is late is seen as stale, not as missing
 
@@ -30,17 +29,16 @@ def source_of(section: MetricsSection, clock: Clock, decision: DecisionSettings)
     raise ValueError("metrics must name a source")
 
 
-async def observer_of(config: ProcessConfig, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
-    """Return the observer of a controller; `stack` closes what it opens."""
-    if config.metrics is None or config.cluster is None or config.cluster.file is None:
-        raise ValueError("a controller needs metrics and cluster")
+def observer_of(config: ProcessConfig, view: ClusterView, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
+    """Return the observer of a controller over its cluster view; `stack` closes what it opens."""
+    if config.metrics is None:
+        raise ValueError("a controller needs metrics")
     decision = policy_of(config).decision
     source = source_of(config.metrics, clock, decision)
     stack.push_async_callback(source.close)
     gpu_source = _gpu_source(config.gpu_metrics, source, clock, decision)
     if gpu_source is not None and gpu_source is not source:
         stack.push_async_callback(gpu_source.close)
-    view = FileClusterView(config.cluster.file)
     queues = QueueSettings(config.broker.vhost, config.broker.prefetch)
     return CollectingObserver(source, view, clock, decision, gpu_source=gpu_source, queues=queues)
 

@@ -9,8 +9,8 @@ from scaler.adapters.keda.follow import PlanFollower
 from scaler.adapters.keda.holder import PlanHolder
 from scaler.adapters.keda.server import ScalerServer, ServerSettings
 from scaler.adapters.keda.tls import TlsFiles
+from scaler.compose.outside import plan_store_of_scaler
 from scaler.compose.parts import AS_CONFIGURED, Overrides, announce, clock_of, registry_of_process
-from scaler.compose.stores import plan_store_of
 from scaler.config.metadata import metadata_problems
 from scaler.config.process import ProcessConfig, ScalerSection, TlsSection
 from scaler.runtime.interpreter import answer_promptly
@@ -20,13 +20,14 @@ async def run_scaler(config: ProcessConfig, stop: asyncio.Event, overrides: Over
     """Run the scaler role until `stop` is set. Streams end normally before the port closes."""
     clock, section = clock_of(config), config.scaler
     holder = PlanHolder(clock, ttl_s=section.plan_ttl_s, evidence_ttl_s=config.decision.evidence_ttl_s)
-    follower = PlanFollower(plan_store_of(config, overrides), holder, poll_s=section.plan_poll_s)
     registry = registry_of_process()
     settings = _server_settings(section, overrides)
     http_address = overrides.http_address or section.http_address
     server = ScalerServer(holder, settings, registry, validate=lambda sent: metadata_problems(dict(sent)))
     http = HttpServer(metrics_app(registry, holder.ready), http_address)
     async with AsyncExitStack() as stack:
+        plans = plan_store_of_scaler(config, overrides, clock, stack)
+        follower = PlanFollower(plans, holder, poll_s=section.plan_poll_s)
         await follower.poll()  # so that the first call finds the plan
         answer_promptly()
         await stack.enter_async_context(_running(follower))

@@ -23,8 +23,7 @@ async def serve(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides
         raise ValueError("serve needs the configuration file, for its processes to read")
     with TemporaryDirectory(prefix="headway-") as name:
         folder = Path(name)
-        configured = overrides.plan_store or (config.plan_store.file if config.plan_store else None)
-        common = ("--config", str(overrides.config_file), "--plan-store", str(configured or folder / "plan.json"))
+        common = ("--config", str(overrides.config_file), *_plan_store(config, overrides, folder))
         files = {role: folder / f"{role}.json" for role in ("controller", "scaler")}
         controller = _arguments(http_address=overrides.http_address, admin_address=overrides.admin_address)
         scaler = _arguments(grpc_address=overrides.grpc_address)
@@ -40,6 +39,13 @@ async def serve(config: ProcessConfig, stop: asyncio.Event, overrides: Overrides
                 announcing.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
+
+
+def _plan_store(config: ProcessConfig, overrides: Overrides, folder: Path) -> tuple[str, ...]:
+    """Return the arguments that let both roles meet: at what is configured, else at a file of this run's own."""
+    if overrides.plan_store is None and config.plan_store is not None:
+        return ()
+    return "--plan-store", str(overrides.plan_store or folder / "plan.json")
 
 
 def _arguments(**addresses: str | None) -> tuple[str, ...]:

@@ -1,17 +1,16 @@
-"""Builds the stores: where the plan travels, and the controller's own checkpoint."""
+"""Files that outlive a process: where the plan travels on one machine, and the controller's own checkpoint."""
 
 from pathlib import Path
 
-from scaler.adapters.plan_store import FilePlanStore
 from scaler.adapters.state_store import FileStateStore, MemoryStateStore
 from scaler.compose.parts import Overrides
 from scaler.config.process import ProcessConfig
-from scaler.ports import PlanStore, StateStore
+from scaler.ports import StateStore
 
 
 def make_room_for_plan(config: ProcessConfig, overrides: Overrides) -> None:
     """Make the plan's folder, once: when it vanishes later, the plan in it has too. ValueError where it cannot be."""
-    path = _plan_path(config, overrides)
+    path = plan_path(config, overrides)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -20,12 +19,8 @@ def make_room_for_plan(config: ProcessConfig, overrides: Overrides) -> None:
         raise ValueError(f"planStore.file must be a file, was the folder {path}")
 
 
-def plan_store_of(config: ProcessConfig, overrides: Overrides) -> PlanStore:
-    """Return where the plan travels from controller to scalers."""
-    return FilePlanStore(_plan_path(config, overrides))
-
-
-def _plan_path(config: ProcessConfig, overrides: Overrides) -> Path:
+def plan_path(config: ProcessConfig, overrides: Overrides) -> Path:
+    """Return the file in which the plan travels on one machine; ValueError where none is given."""
     path = overrides.plan_store or (config.plan_store.file if config.plan_store else None)
     if path is None:
         raise ValueError("planStore must name a file")

@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
+from scaler.adapters.kubernetes.events import Subject
 from scaler.adapters.kubernetes.objects import Key, Object, count, part, text, time_of
 from scaler.adapters.kubernetes.targets import TargetRef, target_ref
 from scaler.config.findings import Severity
 from scaler.config.live import LiveWorkload
 from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
-from scaler.config.platform import ANNOTATIONS
+from scaler.config.platform import ANNOTATIONS, KEDA_ANNOTATIONS
 from scaler.core.values import WorkloadId
 from scaler.ports import Notice
 
 Read = Callable[[Mapping[str, Any]], LiveWorkload | None]
 
+_OUR_BUSINESS: Final = (ANNOTATIONS, KEDA_ANNOTATIONS)
 MAX_NOTICES: Final = 1000  # that wait to be posted
 _SHOWN_PROBLEMS: Final = 5
 _MAX_MESSAGE_CHARS: Final = 1000
@@ -44,6 +46,13 @@ class Manifest:
     seen: object  # equal as long as nothing that matters has changed
     origin: Origin
     live: LiveWorkload
+
+    @property
+    def subject(self) -> Subject:
+        """The object, as an Event refers to it."""
+        if self.origin is Origin.HPA:
+            return Subject("autoscaling/v2", "HorizontalPodAutoscaler", self.uid)
+        return Subject(uid=self.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class Claims:
     policy: Policy = field(default_factory=Policy)
     targets: Mapping[WorkloadId, TargetRef] = field(default_factory=dict)
     refused: Mapping[WorkloadId, tuple[str, ...]] = field(default_factory=dict)
+    subjects: Mapping[WorkloadId, Subject] = field(default_factory=dict)  # what a workload's Events are about
 
 
 class Workloads:
@@ -98,6 +108,10 @@ class Workloads:
             if self._resolved is None:
                 self._resolved = _resolve(self._decision, self._claims.values())
             return self._resolved
+
+    def subject_of(self, workload: WorkloadId) -> Subject:
+        """Return the object that made a workload; of one that is gone, a ScaledObject that no uid is known of."""
+        return self.claims().subjects.get(workload, Subject())
 
     def take_notices(self) -> tuple[Notice, ...]:
         """Return what has happened to manifests since the last call."""
@@ -190,9 +204,9 @@ class _Sink:
 
 
 def _seen(metadata: Object) -> object:
-    """Return what changes when a manifest's meaning may have: the generation of its spec, and annotations of ours."""
+    """Return what changes when a manifest's meaning may have: the generation of its spec, and annotations."""
     annotations = part(metadata, "annotations")
-    ours = frozenset((k, v) for k, v in annotations.items() if k.startswith(ANNOTATIONS) and isinstance(v, str))
+    ours = frozenset((k, v) for k, v in annotations.items() if k.startswith(_OUR_BUSINESS) and isinstance(v, str))
     return text(metadata, "uid"), count(metadata, "generation"), ours
 
 
@@ -220,7 +234,8 @@ def _resolve(decision: DecisionSettings, claims: Iterable[Claim]) -> Claims:
         if problems:
             refused[key] = problems
     ordered = tuple(settings[key] for key in sorted(settings))
-    return Claims(Policy(decision=decision, workloads=ordered), targets, refused)
+    subjects = {key: claim.manifest.subject for key, claim in named.items()}
+    return Claims(Policy(decision=decision, workloads=ordered), targets, refused, subjects)
 
 
 def _precedence(claim: Claim) -> tuple[int, float, WorkloadId]:

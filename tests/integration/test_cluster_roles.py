@@ -1,0 +1,172 @@
+"""Headway's real processes against an API server: ScaledObjects in, a plan in ConfigMaps, KEDA's answers out.
+
+The API server is the suite's double. What it answers is what a real one answers to the same calls; that a real one is
+asked rightly is for the tests with a real control plane.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import yaml
+from grpc import aio
+
+from tests.api_server_double import ApiServerDouble
+from tests.kubernetes_objects import deployment, pod, scaled_object
+from tests.roles_rig import Keda, Rig, rig_in, until, until_answer
+
+ADDRESS = "headway.headway:6000"
+SCALED_OBJECTS = "/apis/keda.sh/v1alpha1/namespaces/demo/scaledobjects"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/demo/deployments"
+PODS = "/api/v1/namespaces/demo/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/headway/leases/headway-controller"
+CONFIG_MAPS = "/api/v1/namespaces/headway/configmaps"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/demo/events"
+
+
+@contextmanager
+def cluster_of_one() -> Iterator[ApiServerDouble]:
+    """An API server with one workload of two ready replicas."""
+    with ApiServerDouble() as server:
+        server.put(f"{DEPLOYMENTS}/chat", deployment("chat", namespace="demo", replicas=2))
+        server.put(f"{SCALED_OBJECTS}/chat", _chat())
+        for number in range(2):
+            _ready_pod(server, number)
+        yield server
+
+
+def _chat(**more: Any) -> dict[str, Any]:
+    return scaled_object(
+        "chat", namespace="demo", address=ADDRESS, most=50, engine="vllm", slotsPerReplica="32", **more
+    )
+
+
+def _ready_pod(server: ApiServerDouble, number: int) -> None:
+    server.put(f"{PODS}/chat-{number}", pod(f"chat-{number}", namespace="demo", app="chat"))
+
+
+@asynccontextmanager
+async def in_cluster(folder: Path, server: ApiServerDouble, **decision: object) -> AsyncIterator[Rig]:
+    """The rig, configured for that cluster; the engine is scraped by a targets file."""
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "double",
+        "clusters": [{"name": "double", "cluster": {"server": server.url}}],
+        "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "double", "context": {"cluster": "double", "user": "nobody"}}],
+    }
+    (folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    any_port = "127.0.0.1:0"
+    parts = {
+        "cluster": {"kubernetes": {"kubeconfig": "kubeconfig"}},
+        "planStore": {"configMap": {"shards": 2}},
+        "leadership": {"lease": {"duration": "3s", "renewDeadline": "2s", "retryPeriod": "200ms"}},
+        "events": True,
+        "scaler": {"grpcAddress": any_port, "httpAddress": any_port, "planPoll": "20ms", "knownAs": [ADDRESS]},
+        "controller": {"tick": "100ms", "httpAddress": any_port, "adminAddress": any_port},
+        "workloads": None,
+    }
+    async with rig_in(folder, parts=parts, **decision) as rig:
+        yield rig
+
+
+async def test_a_scaled_object_of_the_cluster_is_scaled_and_follows_its_manifest(tmp_path: Path) -> None:
+    """The ScaledObject's bounds bind; when they change, so does the answer; when it goes, nobody answers for it."""
+    with cluster_of_one() as server:
+        async with in_cluster(tmp_path, server) as rig:
+            await rig.start("controller")
+            _, addresses = await rig.start("scaler")
+            async with aio.insecure_channel(addresses["grpc"]) as channel:
+                keda = Keda(channel)
+                rig.engine.running = 32  # both replicas full: 2 / 0.85
+                assert await until_answer(keda.replicas, lambda a: a == 3, "a third replica") == 3
+                server.put(f"{SCALED_OBJECTS}/chat", _chat(minReplicas="7"))
+                assert await until_answer(keda.replicas, lambda a: a == 7, "the new lower bound") == 7
+                server.put(f"{SCALED_OBJECTS}/chat", _chat(slo="never"))  # refused: the last valid settings hold
+                await until(lambda: _reasons(server) & {"SettingsRefused"}, "an Event that says so")
+                assert await keda.replicas() == 7
+                server.remove(f"{SCALED_OBJECTS}/chat")
+                refused = await until_answer(keda.replicas, lambda a: not isinstance(a, float), "no answer any more")
+                assert refused is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_hot_standby_takes_over_and_the_epoch_rises(tmp_path: Path) -> None:
+    """Of two controllers one publishes; when it is killed the other leads in a later epoch, and answers never fall."""
+    with cluster_of_one() as server:
+        async with in_cluster(tmp_path, server) as rig:
+            first, _ = await rig.start("controller")
+            await until(lambda: server.at(f"{CONFIG_MAPS}/headway-plan"), "a first plan")
+            held = _lease(server)
+            await rig.start("controller")
+            _, addresses = await rig.start("scaler")
+            async with aio.insecure_channel(addresses["grpc"]) as channel:
+                keda = Keda(channel)
+                rig.engine.running = 32
+                assert await until_answer(keda.replicas, lambda a: a == 3, "the surge's answer") == 3
+                first.kill()
+                await first.wait()
+                rig.engine.running = 0
+                await until(lambda: _lease(server)["leaseTransitions"] > held["leaseTransitions"], "another leader")
+                assert await keda.replicas() == 3
+                for number in range(2, 4):
+                    _ready_pod(server, number)
+                rig.show_pods(4)
+                rig.engine.running = 32
+                assert await until_answer(keda.replicas, lambda a: a == 5, "the new leader's answer") == 5
+
+
+async def test_an_api_server_that_is_gone_lowers_nothing(tmp_path: Path) -> None:
+    """Without the view nothing falls, though the engine is idle; the scaler answers on; when it is back, it falls."""
+    windows = {
+        "hold": "200ms",
+        "rateWindow": "400ms",
+        "staleAfter": "500ms",
+        "frozenAfter": "1s",
+        "viewStaleAfter": "3s",
+    }
+    with cluster_of_one() as server:
+        async with in_cluster(tmp_path, server, rate={"period": "1s"}, **windows) as rig, _bookmarks(server):
+            _, controller = await rig.start("controller")
+            _, addresses = await rig.start("scaler")
+            async with aio.insecure_channel(addresses["grpc"]) as channel:
+                keda = Keda(channel)
+                rig.engine.running = 32
+                await until_answer(keda.replicas, lambda a: a == 3, "the answer under load")
+                server.leave()
+                rig.engine.running = 0
+                stale = (
+                    'headway_source_failures_total{reason="view_stale",what="cluster"}'  # a standby exports this too
+                )
+                await until_answer(lambda: rig.metrics(controller["http"]), lambda text: stale in text, "a stale view")
+                assert await keda.replicas() == 3
+                server.come_back()
+                assert await until_answer(keda.replicas, lambda a: a == 1, "the idle engine's answer") == 1
+
+
+@asynccontextmanager
+async def _bookmarks(server: ApiServerDouble) -> AsyncIterator[None]:
+    """Let every watch hear several times a second that nothing has happened; a real server says so every minute."""
+
+    async def repeat() -> None:
+        while True:
+            server.bookmark()
+            await asyncio.sleep(0.1)
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _lease(server: ApiServerDouble) -> dict[str, Any]:
+    lease = server.at(LEASE)
+    return {} if lease is None else dict(lease["spec"])
+
+
+def _reasons(server: ApiServerDouble) -> set[str]:
+    return {event["reason"] for event in server.items(EVENTS)}
