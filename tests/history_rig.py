@@ -60,7 +60,7 @@ def write_blocks(folder: Path, recorded: Iterable[Recorded]) -> None:
             lines += series.lines()
     text = folder / "past.om"
     text.write_text("\n".join([*lines, "# EOF", ""]))
-    # Blocks of two hours, the default, would each cost another pass over the file and an fsync. The option is not listed.
+    # Blocks of two hours, the default, would each cost another pass over the file. Not listed in the help.
     whole = "--max-block-duration=800h"
     command = [PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "-q", whole, str(text), str(folder / "data")]
     made = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -148,9 +148,7 @@ async def test_exporters_that_disagree_do_not_fail_the_query(tmp_path: Path) -> 
     async with past(
         tmp_path,
         pod("chat-6d-a", 4.0),
-        iter(
-            [Recorded("kube_pod_owner", {**wrong, "owner_name": "chat-5c"}, every(30, START_S, START_S + 2 * HOUR_S))]
-        ),
+        iter([Recorded("kube_pod_owner", {**wrong, "owner_name": "chat-5c"}, samples)]),
         replica_set("chat-6d", "chat"),
         replica_set("chat-6d", "chat-copy"),
         replica_set("chat-5c", "chat"),

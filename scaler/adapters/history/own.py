@@ -157,3 +157,8 @@ def _seen(views: Mapping[WorkloadId, Values]) -> NDArray[np.bool_]:
     """Return at which points any workload has a value."""
     known: NDArray[np.bool_] = np.any([~np.isnan(view) for view in views.values()], axis=0)
     return known
+
+
+def recorded_names() -> frozenset[str]:
+    """Return the names of recorded series that are read."""
+    return frozenset(kept.recorded for kept in _KEPT.values())
