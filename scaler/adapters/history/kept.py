@@ -7,6 +7,7 @@ was in it is asked again. Of too much, the oldest goes.
 import json
 import re
 import threading
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,6 +26,7 @@ from scaler.ports import StoreError
 
 _log = structlog.get_logger(__name__)
 _VERSION = 1
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error)
 _FILE = re.compile(r"(\d{1,12})-[0-9a-f]{24}\.npz")
 _DRAFT = re.compile(r"\.\d{1,12}-[0-9a-f]{24}\.npz\.[0-9a-f]{32}")
 
@@ -100,7 +102,7 @@ class KeptHistory:
         np.savez_compressed(
             packed,
             header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-            values=np.stack([found[key].values for key in keys]),
+            values=np.stack([found[key].values for key in keys], dtype=np.float64, casting="safe"),
         )
         content = packed.getvalue()
         digest = sha256(json.dumps(names).encode()).hexdigest()[:24]
@@ -174,18 +176,28 @@ class KeptHistory:
         return wanted
 
     def _values(self, path: Path) -> Values | None:
-        try:
-            return _load(path, self.step_s, self.piece_s)[1]
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            self._reject(path, error)
-            return None
+        stored = self._read(path)
+        return None if stored is None else stored[1]
 
     def _add(self, path: Path) -> None:
+        stored = self._read(path)
+        if stored is not None:
+            names, _, size = stored
+            self._index(path, size, _begin_of(path), names)
+
+    def _read(self, path: Path) -> tuple[list[list[str]], Values, int] | None:
+        """Return of whom a file is, its values and its size; None when it cannot be read. A damaged one is removed."""
         try:
-            header, _ = _load(path, self.step_s, self.piece_s)
-            self._index(path, path.stat().st_size, _begin_of(path), header)
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            self._reject(path, error)
+            content = path.read_bytes()
+        except OSError as error:  # it may be gone, to make room
+            _log.warning("history_unreadable", path=str(path), detail=str(error)[:300])
+            return None
+        try:
+            return *_decoded(content, _begin_of(path), self.step_s, self.piece_s), len(content)
+        except _DAMAGE as error:
+            _log.warning("history_rejected", path=str(path), detail=f"{type(error).__name__}: {error}"[:300])
+            self._remove(path)
+            return None
 
     def _index(self, path: Path, size: int, begin_s: int, names: list[list[str]]) -> None:
         rows = tuple((WorkloadId(namespace, name), intern(identity)) for namespace, name, identity in names)
@@ -193,10 +205,6 @@ class KeptHistory:
             self._files[path] = _File(size, rows)
             for row, key in enumerate(rows):
                 self._places.setdefault(key, {})[begin_s] = _Place(path, row)
-
-    def _reject(self, path: Path, error: Exception) -> None:
-        _log.warning("history_rejected", path=str(path), detail=f"{type(error).__name__}: {error}"[:300])
-        self._remove(path)
 
     def _remove(self, path: Path) -> None:
         begin_s = _begin_of(path)
@@ -215,13 +223,15 @@ def _begin_of(path: Path) -> int:
     return int(path.name.partition("-")[0])
 
 
-def _load(path: Path, step_s: int, piece_s: int) -> tuple[list[list[str]], Values]:
-    """Read a file; ValueError, KeyError or BadZipFile unless it is a whole one of this step and length."""
-    with np.load(path, allow_pickle=False) as stored:
+def _decoded(content: bytes, begin_s: int, step_s: int, piece_s: int) -> tuple[list[list[str]], Values]:
+    """Read a file's content; one of `_DAMAGE` unless it is a whole one, of this beginning, step and length."""
+    with np.load(BytesIO(content), allow_pickle=False) as stored:
         header = json.loads(stored["header"].tobytes())
         values = stored["values"]
-    if (header["version"], header["begin_s"], header["step_s"]) != (_VERSION, _begin_of(path), step_s):
+    if (header["version"], header["begin_s"], header["step_s"]) != (_VERSION, begin_s, step_s):
         raise ValueError(f"is of version {header['version']}, begin {header['begin_s']}, step {header['step_s']}")
+    if begin_s % piece_s:
+        raise ValueError(f"begin must be a multiple of {piece_s} s, was {begin_s}")
     names = header["workloads"]
     if values.dtype != np.float64 or values.shape != (len(names), piece_s // step_s):
         raise ValueError(f"holds {values.dtype} of {values.shape} for {len(names)} workloads")
