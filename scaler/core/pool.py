@@ -17,7 +17,7 @@ from math import inf
 from operator import attrgetter
 
 from scaler.config.models import DecisionSettings
-from scaler.core.observation import ReplicaReading, WorkloadObservation
+from scaler.core.observation import ReplicaReading
 from scaler.core.values import BENIGN, Frozen, Known, Missing, Reading, Reason, value_of
 
 
@@ -132,9 +132,8 @@ _signals_of = attrgetter(*SIGNALS)
 _KV_USAGE = SIGNALS.index("kv_usage")
 
 
-def pool_replicas(observation: WorkloadObservation, decision: DecisionSettings) -> Pool:
+def pool_replicas(replicas: Sequence[ReplicaReading], decision: DecisionSettings) -> Pool:
     """Pool the replicas of one workload. The order of replicas does not matter."""
-    replicas = observation.replicas
     standings = [judge(replica, decision) for replica in replicas]
     columns = list(zip(*map(_signals_of, replicas), strict=True)) if replicas else [()] * len(SIGNALS)
     if standings.count(_BELIEVED) == len(standings):

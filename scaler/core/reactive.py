@@ -33,6 +33,7 @@ class Load:
     demand: Demand
     capacity: Reading  # work units per second of one replica
     counts: ReplicaCounts
+    implausible: int  # replicas whose claims had to be cut
     drain_s: float  # within which a backlog must be gone: the lead time
 
 

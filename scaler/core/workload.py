@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
+from scaler.core.claims import within_reason
 from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.front import work_in_front, works_at_zero
@@ -168,7 +169,8 @@ def _load_of(
     state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
 ) -> tuple[Load, InSystem]:
     settings, decision = terms.settings, terms.decision
-    pool = pool_replicas(seen, decision)
+    replicas, implausible = within_reason(seen.replicas, settings)
+    pool = pool_replicas(replicas, decision)
     if seen.queue:
         demand = demand_of_queue(seen.queue)
     else:
@@ -181,6 +183,7 @@ def _load_of(
         demand=demand,
         capacity=capacity_of(settings),
         counts=counts,
+        implausible=implausible,
         drain_s=lead_time_s(settings, decision),
     )
     return load, demand.in_system
@@ -312,6 +315,8 @@ def _notes(load: Load, *, rollout: bool) -> tuple[str, ...]:
     standings = load.pool.standings
     doubted = standings.get(_BELIEVED, 0) != load.pool.ready
     notes = [f"{s.value}: {standings[s]}" for s in _DOUBTED if standings.get(s)] if doubted else []
+    if load.implausible:
+        notes.append(f"implausible: {load.implausible}")
     if load.counts.blocked:
         notes.append(f"waiting_for_capacity: {load.counts.blocked}")
     if rollout:

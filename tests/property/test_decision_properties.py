@@ -8,12 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scaler.config.models import DecisionSettings, Policy, RateLimit, WorkloadSettings
+from scaler.core.claims import MOST_TIMES
 from scaler.core.engine import step
 from scaler.core.observation import GatewayReading, Observation, ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Recommendation
 from scaler.core.state import EngineState, state_from_json, state_to_json
 from scaler.core.values import Known, Missing, Reason, WorkloadId
-from tests.core_builders import CHAT, T0, TICK_S, Ticker, gateway, replica, seen, workload
+from tests.core_builders import CHAT, T0, TICK_S, Ticker, gateway, replica, replicas, seen, workload
 from tests.core_strategies import behind_gateway, blinded, gaps, gateways, healthy, lit, maybe_blinded
 
 ANY_SETTINGS = st.builds(
@@ -178,6 +179,34 @@ def test_slots_that_the_engine_exports_count_as_configured_ones_do(
         assert len(set(targets)) == 1
     else:
         assert targets[1] == targets[2]
+
+
+@given(
+    st.integers(2, 12),
+    st.sampled_from([8, 32]),
+    st.sampled_from([0.5, 5.0]),
+    st.floats(0, 1e300),
+    st.floats(0, 1e300),
+)
+def test_one_replica_that_lies_adds_a_bounded_number(
+    count: int, slots: int, capacity: float, running: float, completions: float
+) -> None:
+    """However absurd its work in flight and its completions: ten times its capacity, ten times its slots a minute.
+
+    Or twice the replicas, which a level may always ask for.
+    """
+    chat = workload(slots_per_replica=slots, capacity_per_replica=capacity, max_replicas=1_000_000)
+    honest, liar = Ticker(chat), Ticker(chat)
+    calm = replicas(count, running=slots / 2, completions_rps=capacity / 2)
+    for ticker in (honest, liar):
+        ticker.tick(seen(calm), times=5)
+    before = honest.tick(seen(calm)).uncapped
+    claims = (replica("liar", running=running, completions_rps=completions), *calm[1:])
+    after = liar.tick(seen(claims)).uncapped
+    assert isinstance(before, int)
+    assert isinstance(after, int)
+    lie = (MOST_TIMES * capacity + MOST_TIMES * slots / DecisionSettings().rate_window_s) / capacity
+    assert after <= max(2 * count, before + 1 + lie / DecisionSettings().utilisation_target)
 
 
 @given(healthy(), ANY_SETTINGS, st.integers(2, 30))

@@ -7,14 +7,14 @@ from scaler.core.demand import Demand, History, capacity_of, demand_of_pool, dem
 from scaler.core.observation import GatewayReading
 from scaler.core.pool import pool_replicas
 from scaler.core.values import Known, Missing, Reading, Reason, value_of
-from tests.core_builders import T0, gateway, queue, replica, replicas, seen, workload
+from tests.core_builders import T0, gateway, queue, replica, replicas, workload
 
 DECISION = DecisionSettings()
 
 
 def demand(history: History = (), now_s: float = T0, **signals: float | Reading) -> Demand:
     """Demand on two replicas."""
-    pool = pool_replicas(seen(replicas(2, **signals)), DECISION)
+    pool = pool_replicas(replicas(2, **signals), DECISION)
     return demand_of_pool(pool, history, workload(), DECISION, now_s)
 
 
@@ -48,7 +48,7 @@ def test_a_gap_in_the_history_is_not_bridged() -> None:
 def test_a_silent_replica_counts_at_target_for_down() -> None:
     """It may be serving 0.85 of its capacity, and hold as much as the others do."""
     pods = (*replicas(19, completions_rps=1), replica("chat-19", running=Missing(Reason.NO_SERIES)))
-    pool = pool_replicas(seen(pods), DECISION)
+    pool = pool_replicas(pods, DECISION)
     result = demand_of_pool(pool, ((T0 - 60, 320.0, 19),), workload(), DECISION, T0)
     assert result.up == Known(19.0)
     assert result.down == Known(19 + 5 * 0.85)
@@ -58,7 +58,7 @@ def test_a_silent_replica_counts_at_target_for_down() -> None:
 def test_too_many_silent_replicas_leave_a_gap_in_the_history() -> None:
     """What is in the system is not guessed from a half of it."""
     pods = (*replicas(1), replica("x", running=Missing(Reason.NO_SERIES)))
-    result = demand_of_pool(pool_replicas(seen(pods), DECISION), ((T0 - 15, 32.0, 2),), workload(), DECISION, T0)
+    result = demand_of_pool(pool_replicas(pods, DECISION), ((T0 - 15, 32.0, 2),), workload(), DECISION, T0)
     assert result.in_system == ((T0 - 15, 32.0, 2),)
     assert result.down == Missing(Reason.SILENT)
 
@@ -73,7 +73,7 @@ def test_the_history_keeps_one_entry_that_is_a_window_old() -> None:
 
 def test_token_units_are_requests_times_recent_tokens_per_request() -> None:
     """100 output tokens a request."""
-    pool = pool_replicas(seen(replicas(2, completions_rps=2.5, output_tokens_rps=250)), DECISION)
+    pool = pool_replicas(replicas(2, completions_rps=2.5, output_tokens_rps=250), DECISION)
     settings = workload(unit=Unit.OUTPUT_TOKENS, capacity_per_replica=500.0)
     assert demand_of_pool(pool, (), settings, DECISION, T0).up == Known(500.0)
 
@@ -88,7 +88,7 @@ def test_a_missing_rejection_counter_is_a_gap_only_if_the_engine_has_one() -> No
 
 def test_what_replicas_bring_with_them_is_no_growth() -> None:
     """Eight of ten were away and come back with the 16 requests that each of them had."""
-    pool = pool_replicas(seen(replicas(10)), DECISION)
+    pool = pool_replicas(replicas(10), DECISION)
     result = demand_of_pool(pool, ((T0 - 60, 32.0, 2),), workload(), DECISION, T0)
     assert result.up == Known(25.0)
     assert result.down == Known(25.0 + 128 / 60)  # for scaling down, they may have come to serve new requests
@@ -96,7 +96,7 @@ def test_what_replicas_bring_with_them_is_no_growth() -> None:
 
 def test_what_replicas_take_with_them_is_no_decline() -> None:
     """Two of ten are deleted; the others hold what they held."""
-    pool = pool_replicas(seen(replicas(8)), DECISION)
+    pool = pool_replicas(replicas(8), DECISION)
     result = demand_of_pool(pool, ((T0 - 60, 160.0, 10),), workload(), DECISION, T0)
     assert result.up == result.down == Known(20.0)
 
@@ -113,7 +113,7 @@ class TestGateway:
 
     def demand(self, front: GatewayReading, history: History | None = None, **signals: float | Reading) -> Demand:
         """Demand behind the gateway."""
-        pool = pool_replicas(seen(replicas(2, **signals)), DECISION)
+        pool = pool_replicas(replicas(2, **signals), DECISION)
         return demand_of_pool(pool, self.steady if history is None else history, workload(), DECISION, T0, front)
 
     def test_what_arrives_at_the_gateway_is_the_demand(self) -> None:

@@ -130,6 +130,27 @@ def test_work_wakes_a_workload_at_zero_whose_view_is_missing() -> None:
     assert (result.target, result.active) == (1, True)
 
 
+@pytest.mark.parametrize("lie", [{"completions_rps": 1e4}, {"running": 1e6}])
+@pytest.mark.parametrize("slots", [32, None])
+def test_one_pod_that_claims_the_absurd_does_not_ask_for_all_there_is(lie: dict[str, float], slots: int | None) -> None:
+    """It counts as ten of its kind, and a note says so; slots may be the engine's own word."""
+    ticker = Ticker(workload(slots_per_replica=slots, max_replicas=1000))
+    honest = replicas(10, slots=32)
+    ticker.settled(seen(honest))
+    result = ticker.tick(seen((replica("liar", slots=32, **lie), *honest[1:])))
+    assert isinstance(result.target, int)
+    assert result.target <= 20
+    assert "implausible: 1" in result.notes
+
+
+def test_what_waits_in_a_replica_has_no_such_limit() -> None:
+    """A surge may put thousands into the queue of one."""
+    result = Ticker(workload(max_replicas=1000)).tick(seen(replicas(1, running=32, waiting=50_000, completions_rps=5)))
+    assert isinstance(result.target, int)
+    assert result.target > 40
+    assert result.notes == ()
+
+
 @pytest.mark.parametrize("reason", [Reason.VIEW_STALE, Reason.VIEW_UNAVAILABLE])
 def test_an_api_server_that_is_gone_in_a_surge_takes_nothing_down(reason: Reason) -> None:
     """Ten minutes without a view: what the surge asked for holds, a lowered cap applies, the evidence grows old.

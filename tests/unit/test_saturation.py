@@ -7,14 +7,14 @@ from scaler.core.plan import Saturation
 from scaler.core.pool import pool_replicas
 from scaler.core.saturation import littles_law_wait_s, saturation_of
 from scaler.core.values import Known, Missing, Reading, Reason, value_of
-from tests.core_builders import queue, replica, replicas, seen, workload
+from tests.core_builders import queue, replica, replicas, workload
 
 DECISION = DecisionSettings()
 
 
 def saturation(**signals: float | Reading) -> Saturation:
     """Saturation of ten equal replicas with 32 slots."""
-    return saturation_of(pool_replicas(seen(replicas(10, **signals)), DECISION), None, workload(), DECISION)
+    return saturation_of(pool_replicas(replicas(10, **signals), DECISION), None, workload(), DECISION)
 
 
 def test_slots_are_the_active_ratio_over_its_target() -> None:
@@ -27,7 +27,7 @@ def test_slots_are_the_active_ratio_over_its_target() -> None:
 def test_slots_come_from_the_engine_where_none_are_set() -> None:
     """16 in flight of the 40 that half of the engines allow and the 24 of the others: the mean is 32."""
     pods = (*replicas(5, slots=40), *replicas(5, slots=24))
-    result = saturation_of(pool_replicas(seen(pods), DECISION), None, workload(slots_per_replica=None), DECISION)
+    result = saturation_of(pool_replicas(pods, DECISION), None, workload(slots_per_replica=None), DECISION)
     assert value_of(result.terms["slots"]) == pytest.approx(0.5 / 0.85)
 
 
@@ -41,7 +41,7 @@ def test_slots_come_from_the_engine_where_none_are_set() -> None:
 )
 def test_slots_that_nobody_tells_are_absent(exported: Reading, term: Reading) -> None:
     """An engine that never exports them is no gap; one whose slots are out of sight is, and so are no slots at all."""
-    pool = pool_replicas(seen(replicas(2, slots=exported)), DECISION)
+    pool = pool_replicas(replicas(2, slots=exported), DECISION)
     result = saturation_of(pool, None, workload(slots_per_replica=None), DECISION)
     assert result.terms["slots"] == term
 
@@ -99,13 +99,13 @@ def test_littles_law(waiting: Reading, completions: Reading, wait: Reading) -> N
 def test_a_queues_active_ratio_is_unacked_over_consumers_times_prefetch() -> None:
     """12 unacked on 4 consumers of prefetch 4."""
     reading = queue(unacked=12, consumers=4, prefetch=4)
-    result = saturation_of(pool_replicas(seen(), DECISION), reading, workload(), DECISION)
+    result = saturation_of(pool_replicas((), DECISION), reading, workload(), DECISION)
     assert value_of(result.terms["slots"]) == pytest.approx(12 / 16 / 0.85)
 
 
 def test_a_queue_without_consumers_has_no_active_ratio() -> None:
     """No consumers is not 0."""
-    result = saturation_of(pool_replicas(seen(), DECISION), queue(consumers=0, unacked=0), workload(), DECISION)
+    result = saturation_of(pool_replicas((), DECISION), queue(consumers=0, unacked=0), workload(), DECISION)
     assert result.terms["slots"] == Missing(Reason.NO_CONSUMERS)
     assert result.level == Missing(Reason.NO_CONSUMERS)
 
@@ -125,6 +125,6 @@ def test_an_engine_without_a_signal_is_no_gap() -> None:
 
 def test_active_ratio_target_of_the_workload_wins() -> None:
     """0.7 where set, as in the public account of the active ratio."""
-    pool = pool_replicas(seen([replica(running=16)]), DECISION)
+    pool = pool_replicas([replica(running=16)], DECISION)
     result = saturation_of(pool, None, workload(active_ratio_target=0.7), DECISION)
     assert value_of(result.level) == pytest.approx(0.5 / 0.7)
