@@ -87,10 +87,26 @@ class Cluster:
         """Wait until these are a workload's ready pods."""
         until(lambda: (it := self.engine(workload)) is not None and it.pods == tuple(pods), f"ready pods {pods}")
 
-    def bookmarked(self) -> bool:
-        """Send bookmarks to the watches there are, and return whether every kind has had one."""
+    def bookmark(self) -> None:
+        """Wait until every watch has had a bookmark that was made after this call, and no other is under way."""
+        followers = [it for it in self.view._followers() if not it.progress.refused]
+        before = [it.progress.bookmarks for it in followers]
+
+        def all_had() -> bool:
+            self.server.bookmark()
+            return all(it.progress.bookmarks > count for it, count in zip(followers, before, strict=True))
+
+        until(all_had, "a bookmark to every watch")
+        self.server.put(
+            "/api/v1/namespaces/else/configmaps/mark", {"data": {"after": str(self.server.objects.version)}}
+        )
+        version = str(self.server.objects.version)
         self.server.bookmark()
-        return all(it.bookmarks for it in self.view.progress.values())
+        until(lambda: all(it._version == version for it in followers), "the last bookmark to every watch")
+
+    def asked_all(self, verb: str) -> bool:
+        """Return whether every kind has been listed, or watched, since the server forgot its requests."""
+        return len({where for asked, where in self.server.requests if asked == verb}) == len(self.view.progress)
 
     def age_s(self) -> float:
         return self.clock.now_s() - self.view.look().at_s
@@ -136,8 +152,10 @@ def cluster(
             view = KubernetesClusterView(api, workloads, namespaces=namespaces, pace=pace, scale_pace=scale_pace)
             view.start()
             try:
+                it = Cluster(server, api, view, workloads, clock)
                 if synced:
-                    until(lambda: all(it.watches or it.refused for it in view.progress.values()), "the first watches")
-                yield Cluster(server, api, view, workloads, clock)
+                    until(lambda: all(p.watches or p.refused for p in view.progress.values()), "the first watches")
+                    it.bookmark()  # only then is it sure that the server has them too
+                yield it
             finally:
                 view.close()
