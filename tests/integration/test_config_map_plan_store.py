@@ -259,6 +259,21 @@ async def test_a_write_that_was_long_under_way(
     assert await other.load() == plan(1, epoch=2, replicas=5)
 
 
+async def test_who_reads_a_newer_leaders_shard_stops(
+    store: ConfigMapPlanStore, other: ConfigMapPlanStore, server: ApiServerDouble
+) -> None:
+    """A former leader that had not read the shards before must not put its own beside what only its index names."""
+    await publish(other, plan(1))
+    fault = server.fail("stall", verb="get", path="headway-plan-0", times=1)
+    stale = asyncio.create_task(publish(store, plan(2, replicas=9)))
+    await asyncio.to_thread(fault.hit.wait, LIMIT_S)
+    await publish(other, plan(1, epoch=2, replicas=5))
+    fault.released.set()
+    with pytest.raises(StoreError, match="somebody else leads"):
+        await stale
+    assert await other.load() == plan(1, epoch=2, replicas=5)
+
+
 async def test_nobodys_half_plan_can_become_the_plan(
     store: ConfigMapPlanStore, other: ConfigMapPlanStore, server: ApiServerDouble
 ) -> None:

@@ -62,6 +62,7 @@ class Fencing(RuleBasedStateMachine):
         self.token: object = None
         self.newest = PlanVersion(-1, 0)
         self.stalled: Fault | None = None
+        self.attempt(0)
 
     def _candidate(self) -> Candidate:
         self.made += 1
@@ -83,17 +84,25 @@ class Fencing(RuleBasedStateMachine):
         """Let time pass, in which nobody who does nothing renews: a pause."""
         self.clock.advance(seconds)
 
+    @rule(who=WHO)
+    def take_over(self, who: int) -> None:
+        """See the Lease run out, and take it; the other does not know yet."""
+        for _ in range(2):
+            self.clock.advance(16.0)
+            self.attempt(who)
+
     @rule(who=WHO, moved=st.integers(0, 11), only=st.booleans())
     def publish(self, who: int, moved: int, only: bool) -> None:
         """Publish what was believed to be ours to publish, whether or not it still is."""
+        who = self._believer(who)
         if self._free(who) and (item := self._next_plan(who, moved, only)):
             self._write(who, *item)
 
     @rule(who=WHO, seconds=st.integers(0, 100))
     def beat(self, who: int, seconds: int) -> None:
         """Vouch for what was last published."""
-        candidate = self.candidates[who]
-        if self._free(who) and candidate.version is not None:
+        candidate = self.candidates[self._believer(who)]
+        if candidate.writing is None and candidate.version is not None:
             try:
                 self.runner.run(candidate.store.beat(Heartbeat(candidate.version, START_S + seconds, {})))
             except StoreError:
@@ -103,6 +112,7 @@ class Fencing(RuleBasedStateMachine):
     @rule(who=WHO, moved=st.integers(0, 11), only=st.booleans(), skip=st.integers(0, 4))
     def stall(self, who: int, moved: int, only: bool, skip: int) -> None:
         """Publish with a write that stays under way."""
+        who = self._believer(who)
         if (item := self._next_plan(who, moved, only)) is None:
             return
         fault = self.stalled = self.server.fail("stall", path="headway-plan", times=1, skip=skip)
@@ -133,6 +143,7 @@ class Fencing(RuleBasedStateMachine):
     @rule(who=WHO, skip=st.integers(0, 4), moved=st.integers(0, 11), kind=st.sampled_from(["refuse", "lost", "cut"]))
     def die_half_way(self, who: int, skip: int, moved: int, kind: str) -> None:
         """Fail in the middle of a plan, with some of it written."""
+        who = self._believer(who)
         if self._free(who) and (item := self._next_plan(who, moved, only=False)):
             fault = self.server.fail(kind, path="headway-plan", skip=skip)
             self._write(who, *item)
@@ -179,6 +190,11 @@ class Fencing(RuleBasedStateMachine):
     def _free(self, who: int) -> bool:
         return self.candidates[who].writing is None
 
+    def _believer(self, who: int) -> int:
+        """Return who believes to lead and can act: the one that was drawn if it does, else the other."""
+        able = self.candidates[who].believed is not None and self._free(who)
+        return who if able else 1 - who
+
     def _next_plan(self, who: int, moved: int, only: bool) -> tuple[PublishedPlan, Heartbeat] | None:
         """The next plan of a controller that believes to lead; `only` one workload's answer differs from 1, or all."""
         candidate = self.candidates[who]
@@ -210,4 +226,4 @@ class Fencing(RuleBasedStateMachine):
 
 
 TestFencing = Fencing.TestCase
-TestFencing.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestFencing.settings = settings(stateful_step_count=30)

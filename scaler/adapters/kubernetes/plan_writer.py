@@ -90,13 +90,17 @@ class PlanWriter:
         return self._head
 
     def _put_shard(self, number: int, digest: str, content: str, named: str, version: PlanVersion) -> None:
-        """Put new content beside what the stored index names. What both name, and we wrote, needs no writing."""
+        """Put new content beside what the stored index names; what that names already needs no writing.
+
+        A former leader that writes after us keeps what its index named, which ours names too where we wrote nothing;
+        and where we did, its epoch is too low.
+        """
         name, shard = self._settings.shard_name(number), self._shards.get(number)
         if shard is None:
             shard = self._read_shard(name)
         if shard.version.epoch > version.epoch:
             raise StoreError(f"ConfigMap {name} was written in {shard.version}, ours is {version}: somebody else leads")
-        if digest != named or digest not in shard.contents or shard.version.epoch < version.epoch:
+        if digest != named or digest not in shard.contents:
             kept = {named: shard.contents[named]} if named in shard.contents else {}
             shard = replace(shard, version=version, contents={**kept, digest: content})
             body = shard_to_object(name, self._settings.namespace, shard)
