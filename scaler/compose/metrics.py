@@ -1,15 +1,21 @@
 """Builds the metrics sources and the observer over them."""
 
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Final
 
-from scaler.adapters.observer import CollectingObserver
+from scaler.adapters.aggregated import AggregatedActivity, AggregatedReplicas, AggregationSettings
+from scaler.adapters.asking import Server
+from scaler.adapters.observer import Beside, CollectingObserver
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
 from scaler.adapters.replay import ReplaySource
 from scaler.adapters.scrape import ScrapeSettings, ScrapeSource
+from scaler.adapters.signals.gateways import GatewayCollector
+from scaler.adapters.signals.profiles import ProfileCollector
 from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.config.models import DecisionSettings
 from scaler.config.process import GpuMetricsSection, MetricsSection, ProcessConfig, PrometheusSection
+from scaler.config.profiles import QueryProfile
 from scaler.config.validate import policy_of
 from scaler.ports import Clock, ClusterView, MetricsSource
 
@@ -34,21 +40,67 @@ def observer_of(config: ProcessConfig, view: ClusterView, clock: Clock, stack: A
     if config.metrics is None:
         raise ValueError("a controller needs metrics")
     decision = policy_of(config).decision
-    source = source_of(config.metrics, clock, decision)
-    stack.push_async_callback(source.close)
-    gpu_source = _gpu_source(config.gpu_metrics, source, clock, decision)
-    if gpu_source is not None and gpu_source is not source:
-        stack.push_async_callback(gpu_source.close)
-    queues = QueueSettings(config.broker.vhost, config.broker.prefetch)
-    return CollectingObserver(source, view, clock, decision, gpu_source=gpu_source, queues=queues)
+    engines = _Metrics(config.metrics, clock, decision, stack)
+    gpus = _gpu_metrics(config.gpu_metrics, engines, clock, decision, stack)
+    return CollectingObserver(
+        engines.source,
+        view,
+        clock,
+        decision,
+        replicas=engines.replicas(),
+        gpu_source=gpus.source if gpus else None,
+        activity=gpus.activity() if gpus else None,
+        queues=QueueSettings(config.broker.vhost, config.broker.prefetch),
+        beside=engines.beside(config.profiles),
+    )
 
 
-def _gpu_source(
-    section: GpuMetricsSection | None, source: MetricsSource, clock: Clock, decision: DecisionSettings
-) -> MetricsSource | None:
+class _Metrics:
+    """One place where metrics come from, and how they are read there: aggregated by a server, or sample by sample."""
+
+    def __init__(
+        self, section: MetricsSection, clock: Clock, decision: DecisionSettings, stack: AsyncExitStack
+    ) -> None:
+        self._clock = clock
+        self._decision = decision
+        self.source = source_of(section, clock, decision)
+        stack.push_async_callback(self.source.close)
+        self._server: Server | None = None
+        if isinstance(self.source, PrometheusSource) and section.prometheus is not None:
+            self._server = Server(self.source, section.prometheus.timeout_s)
+            self._settings = AggregationSettings(max_rows=section.prometheus.max_series)
+
+    def replicas(self) -> AggregatedReplicas | None:
+        """Return the reader of replicas where the server aggregates."""
+        if self._server is None:
+            return None
+        return AggregatedReplicas(self._server, self._clock, self._decision, self._settings)
+
+    def activity(self) -> AggregatedActivity | None:
+        """Return the reader of GPU activity where the server aggregates."""
+        if self._server is None:
+            return None
+        return AggregatedActivity(self._server, self._clock, self._decision, self._settings)
+
+    def beside(self, profiles: Iterable[QueryProfile]) -> Beside:
+        """Return the readers of gateways and of query profiles; both need a server that evaluates PromQL."""
+        if not isinstance(self.source, PrometheusSource):
+            return Beside()
+        return Beside(
+            GatewayCollector(self.source, self._decision), ProfileCollector(self.source, self._decision, profiles)
+        )
+
+
+def _gpu_metrics(
+    section: GpuMetricsSection | None,
+    engines: _Metrics,
+    clock: Clock,
+    decision: DecisionSettings,
+    stack: AsyncExitStack,
+) -> _Metrics | None:
     if section is None:
         return None
-    return source if section.same else source_of(section, clock, decision)
+    return engines if section.same else _Metrics(section, clock, decision, stack)
 
 
 def _prometheus_settings(section: PrometheusSection, decision: DecisionSettings) -> PrometheusSettings:
@@ -59,6 +111,7 @@ def _prometheus_settings(section: PrometheusSection, decision: DecisionSettings)
         read_timeout_s=section.timeout_s,
         total_timeout_s=section.timeout_s,
         max_body_bytes=section.max_bytes,
+        connections=section.concurrency,
         lookback_s=_LOOKBACK * decision.stale_after_s,
         retries=section.retries,
         ca_file=section.ca_file,
