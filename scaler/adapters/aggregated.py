@@ -17,12 +17,11 @@ from scaler.adapters.collection import Fleet, Tick
 from scaler.adapters.sampled import NO_ACTIVITY, Activity, preferred
 from scaler.adapters.shards import Shard, Shards
 from scaler.adapters.signals.aggregates import Plan, Query, Role, plan_of
-from scaler.adapters.signals.columns import Pods, Rows, Table, speakers, spoken
+from scaler.adapters.signals.columns import Groups, Pods, Rows, Table, speakers, spoken
 from scaler.adapters.signals.grouping import unanswered
 from scaler.adapters.signals.judging import Judge, Judged
-from scaler.adapters.signals.owners import Owner
 from scaler.adapters.signals.presets import DEVICES
-from scaler.config.models import DecisionSettings, WorkloadSettings
+from scaler.config.models import DecisionSettings
 from scaler.core.observation import ReplicaReading
 from scaler.core.values import Missing, Reason, WorkloadId
 from scaler.ports import Clock
@@ -72,8 +71,17 @@ class _Collection:
         self._settings = settings
         self._shards = Shards(settings.max_rows)
         self._judges: dict[str, Judge] = {}
+        self._pods: dict[str, Pods] = {}  # by preset
         self._width = _FIRST_WIDTH
         self._asked_s = float("-inf")
+
+    def part(self, plan: Plan, groups: Groups) -> _Part:
+        """Return a part to be filled. Where its pods are those of the last tick, so is their order."""
+        name = plan.preset.name
+        if name not in self._pods or self._pods[name].groups != groups:
+            self._pods[name] = Pods(groups)
+        pods = self._pods[name]
+        return _Part(plan, Table(pods), frozenset(pods.found))
 
     async def ask(
         self, tick: Tick, parts: Sequence[_Part], sift: Callable[[_Part, Rows], Sift], *, up: bool = False
@@ -158,8 +166,7 @@ class _Collection:
     def _take(
         self, tick: Tick, part: _Part, query: Query, namespaces: Sequence[str], rows: Rows, warnings: Sequence[str]
     ) -> None:
-        with burst():
-            part.table.take(query, rows, namespaces)
+        part.table.take(query, rows, namespaces)
         if warnings:
             tick.incomplete(part.name, warnings)
             part.table.fail(namespaces, Reason.PARTIAL_ANSWER)
@@ -194,16 +201,17 @@ class AggregatedReplicas:
         """Return one reading for each pod of each such workload."""
         presets = fleet.presets()
         parts = [
-            _part(plan_of(preset, frozenset(w.unit for w in workloads)), _owners(fleet, workloads))
+            self._collection.part(plan_of(preset, frozenset(w.unit for w in workloads)), fleet.groups(workloads))
             for preset, workloads in presets.items()
         ]
-        await self._collection.ask(tick, parts, lambda _part, _times: _all, up=True)
-        busy = await activity
-        readings: dict[WorkloadId, tuple[ReplicaReading, ...]] = {}
         with burst():
+            await self._collection.ask(tick, parts, lambda _part, _times: _all, up=True)
+            busy = await activity
+            readings: dict[WorkloadId, tuple[ReplicaReading, ...]] = {}
             for part, workloads in zip(parts, presets.values(), strict=True):
                 replicas = _replicas(part, self._collection.judged(tick, part), busy)
-                readings |= _by_workload(fleet, workloads, part.table.pods, replicas)
+                keys = (WorkloadId(w.namespace, w.name) for w in workloads)
+                readings |= zip(keys, part.table.pods.of_groups(replicas), strict=True)
         return readings
 
 
@@ -222,30 +230,20 @@ class AggregatedActivity:
 
     async def readings(self, tick: Tick, fleet: Fleet) -> Activity:
         """Return the activity of all pods of the fleet."""
-        owners = fleet.owners()
-        parts = [_part(plan_of(device, frozenset()), owners) for device in DEVICES]
-        tenants = fleet.tenants
+        groups, tenants = fleet.groups(fleet.workloads), fleet.tenants
+        parts = [self._collection.part(plan_of(device, frozenset()), groups) for device in DEVICES]
 
         def believed(part: _Part, times: Rows) -> Sift:
             pods, labels = part.table.pods, part.plan.preset.owners
             return partial(spoken, pods, labels, speakers(pods, times, labels, tenants))
 
-        await self._collection.ask(tick, parts, believed)
-        found: Activity = {}
         with burst():
+            await self._collection.ask(tick, parts, believed)
+            found: Activity = {}
             for part in parts:
                 column = self._collection.judged(tick, part).columns["gpu_activity"]
                 found = preferred(found, dict(zip(part.table.pods.owners, column.readings(), strict=True)))
         return found
-
-
-def _part(plan: Plan, owners: Iterable[Owner]) -> _Part:
-    pods = Pods(owners)
-    return _Part(plan, Table(pods), frozenset(pods.found))
-
-
-def _owners(fleet: Fleet, workloads: Iterable[WorkloadSettings]) -> Iterable[Owner]:
-    return ((w.namespace, pod) for w in workloads for pod in fleet.pods_of(w))
 
 
 def _all(rows: Rows) -> Rows:
@@ -258,20 +256,8 @@ def _replicas(part: _Part, judged: Judged, activity: Activity) -> list[ReplicaRe
     pods = part.table.pods
     readings: dict[str, Iterable[Any]] = {signal.field: repeat(_NOT_ASKED) for signal in part.plan.preset.signals}
     readings |= {name: column.readings() for name, column in judged.columns.items()}
-    readings["pod"] = (pod for _, pod in pods.owners)
+    readings["pod"] = pods.names
     readings["gpu_activity"] = (
         (activity.get(owner, NO_ACTIVITY) for owner in pods.owners) if activity else repeat(NO_ACTIVITY)
     )
     return list(map(ReplicaReading, *(readings.get(name, repeat(default)) for name, default in _DEFAULTS.items())))
-
-
-def _by_workload(
-    fleet: Fleet, workloads: Iterable[WorkloadSettings], pods: Pods, replicas: Sequence[ReplicaReading]
-) -> dict[WorkloadId, tuple[ReplicaReading, ...]]:
-    found = pods.found
-    readings: dict[WorkloadId, tuple[ReplicaReading, ...]] = {}
-    for workload in workloads:
-        mine = found.get(workload.namespace, {})
-        key = WorkloadId(workload.namespace, workload.name)
-        readings[key] = tuple(replicas[mine[pod]] for pod in fleet.pods_of(workload))
-    return readings

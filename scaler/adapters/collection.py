@@ -92,6 +92,10 @@ class Fleet:
         """Return the pods of a workload; none where the view does not know it."""
         return self.pods.get(WorkloadId(workload.namespace, workload.name), ())
 
+    def groups(self, workloads: Iterable[WorkloadSettings]) -> tuple[tuple[str, Sequence[str]], ...]:
+        """Return the pods of workloads, in order: the namespace and the names of each workload's."""
+        return tuple((w.namespace, self.pods_of(w)) for w in workloads)
+
     def owners(self) -> tuple[Owner, ...]:
         """Return all pods, by namespace and name; one that two workloads name once."""
         return tuple(dict.fromkeys((w.namespace, pod) for w in self.workloads for pod in self.pods_of(w)))

@@ -163,6 +163,8 @@ def _client(settings: PrometheusSettings) -> PrometheusConnect:
             (str(settings.cert_file), str(settings.key_file)) if settings.key_file else str(settings.cert_file)
         )
     session.auth = _auth(settings)
+    # To pack and unpack an answer costs both sides more than the network between them, and it is read only once.
+    session.headers["Accept-Encoding"] = "identity"
     if settings.tenant is not None:
         session.headers[settings.tenant_header] = settings.tenant
     timeout = (settings.connect_timeout_s, settings.read_timeout_s)

@@ -57,8 +57,10 @@ def vector_rows(data: Any) -> tuple[list[tuple[Mapping[str, str], float]], float
     ValueError, TypeError, KeyError or IndexError where it is none.
     """
     result = _result(data, "vector")
-    rows = [(row["metric"], float(row["value"][1])) for row in result if "value" in row]  # else a native histogram
-    return rows, float(result[0]["value"][0]) if rows and "value" in result[0] else None
+    if any("histogram" in row for row in result):  # a native histogram is no number
+        result = [row for row in result if "value" in row]
+    rows = [(row["metric"], float(row["value"][1])) for row in result]
+    return rows, float(result[0]["value"][0]) if result else None
 
 
 def _result(data: Any, kind: str) -> Any:

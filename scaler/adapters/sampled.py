@@ -125,13 +125,15 @@ class BrokerQueues:
 
 
 def preferred(first: Activity, second: Activity) -> Activity:
-    """Return the first one's readings, and what the second knows where the first knows nothing."""
+    """Return the first one's readings, and where it knows nothing, what the second knows."""
+    if not first:
+        return second
     known = {
         owner: reading
         for owner, reading in second.items()
         if isinstance(reading, Known) and not isinstance(first.get(owner), Known)
     }
-    return {**first, **known} if known else first or second
+    return {**first, **known} if known else first
 
 
 def consumes(workload: WorkloadSettings) -> bool:

@@ -1,26 +1,35 @@
-"""What collecting costs: CPU time to parse a Prometheus server's answer and to make readings of it, tick after tick.
+"""What collecting costs: CPU time of the process that asks, parses the answers and makes readings, tick after tick.
 
-A process of the bench. The answer has every series that vLLM exposes under the names that Headway asks for, all buckets
-of the queue time's histogram included; only the way over the network is left out.
+A process of the bench. What the server aggregates is asked over real HTTP, of another process. As a comparison, what it
+costs to read every series that vLLM exposes under the names that Headway asks for, all buckets of the queue time's
+histogram included; there the way over the network is left out.
 """
 
 import asyncio
 import json
+import resource
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
+from scaler.adapters.aggregated import AggregatedReplicas
+from scaler.adapters.asking import Server
+from scaler.adapters.bursts import burst
 from scaler.adapters.clock import SystemClock
 from scaler.adapters.observer import CollectingObserver
+from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
 from scaler.adapters.promql import newest_samples
-from scaler.core.observation import ReplicaCounts
+from scaler.core.observation import Observation, ReplicaCounts
 from scaler.core.values import Known, WorkloadId
 from scaler.ports import ClusterSnapshot, SampleBatch, SampleRequest, WorkloadView
+from tests.bench.aggregating import START_S, TICK_S, pod_names
 from tests.bench.children import MeasurementError, say, told
 from tests.bench.fleet import DEFAULTS, policy, workload_ids
 
 WARM_UP_TICKS: Final = 2  # counters and histograms need a tick before
-TICK_S: Final = 15.0
 FINISHED: Final = ("stop", "length", "abort", "error", "repetition")
 BUCKETS_S: Final = (
     0.3,
@@ -76,7 +85,8 @@ class AnsweringSource:
 
     async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
         """Parse the answer."""
-        return SampleBatch(tuple(newest_samples(json.loads(self.answer)["data"]["result"], float)))
+        with burst():
+            return SampleBatch(tuple(newest_samples(orjson.loads(self.answer)["data"], float)))
 
     async def close(self) -> None:
         """There is nothing to give back."""
@@ -115,26 +125,79 @@ def answer_of(pods: dict[WorkloadId, tuple[str, ...]], tick: int, now_s: float) 
     return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
 
 
-async def measure(workloads: int, replicas: int, ticks: int) -> dict[str, Any]:
-    """Return the CPU seconds of each tick's collection, and the size of the answer in MB."""
-    clock, source = SystemClock(), AnsweringSource()
-    pods = {key: tuple(f"{key.name}-{pod}" for pod in range(replicas)) for key in workload_ids(workloads)}
-    now_s = clock.now_s()
-    observer = CollectingObserver(source, FixedView(pods, now_s), clock, DEFAULTS)
-    took_s = []
-    for tick in range(WARM_UP_TICKS + ticks):
-        now_s += TICK_S
-        source.answer = answer_of(pods, tick, now_s)
+@dataclass
+class TickingClock:
+    """The system's clock, set to the server's tick."""
+
+    at_s: float
+
+    def now_s(self) -> float:
+        """Return what it was set to."""
+        return self.at_s
+
+    def monotonic_s(self) -> float:
+        """Return the system's."""
+        return SystemClock().monotonic_s()
+
+    def from_wall(self, wall_s: float) -> float:
+        """Return the server's time as it is."""
+        return wall_s
+
+    def wall_duration(self, duration_s: float) -> float:
+        """Return the same duration."""
+        return duration_s
+
+
+async def aggregated(url: str, workloads: int, replicas: int, ticks: int) -> dict[str, Any]:
+    """Return the CPU seconds of each tick, the queries of the last one, and the most memory held, in MB."""
+    clock = TickingClock(START_S)
+    pods = {key: pod_names(key.name, replicas) for key in workload_ids(workloads)}
+    source = PrometheusSource(PrometheusSettings(url, read_timeout_s=120.0, total_timeout_s=240.0), clock)
+    replicas_of = AggregatedReplicas(Server(source, 600.0), clock, DEFAULTS)
+    observer = CollectingObserver(source, FixedView(pods, START_S), clock, DEFAULTS, replicas=replicas_of)
+    settings, took_s, queries = policy(workloads).workloads, [], []
+    for _ in range(WARM_UP_TICKS + ticks):
+        clock.at_s += TICK_S
         before_s = time.process_time()
-        seen = await observer.observe(policy(workloads).workloads, now_s)
+        seen = await observer.observe(settings, clock.at_s)
         took_s.append(time.process_time() - before_s)
-    readings = [replica for workload in seen.workloads.values() for replica in workload.replicas]
-    whole = all(isinstance(it.running, Known) and isinstance(it.completions_rps, Known) for it in readings)
-    if len(readings) != workloads * replicas or not whole:
-        raise MeasurementError("not every replica was read")
+        queries.append(observer.stats.fetches)
+    await source.close()
+    if problems := [problem for problem in observer.problems if not problem.startswith("cluster: view_stale")]:
+        raise MeasurementError("; ".join(problems))
+    _check(seen, workloads * replicas)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    rows = observer.stats.samples
+    return {"took_s": took_s[WARM_UP_TICKS:], "queries": queries[-1], "rows": rows, "peak_mb": peak_mb}
+
+
+async def sampled(workloads: int, replicas: int, ticks: int) -> dict[str, Any]:
+    """Return the CPU seconds of each tick, and the size of the answer in MB."""
+    clock, source = TickingClock(START_S), AnsweringSource()
+    pods = {key: tuple(f"{key.name}-{pod}" for pod in range(replicas)) for key in workload_ids(workloads)}
+    observer = CollectingObserver(source, FixedView(pods, START_S), clock, DEFAULTS)
+    settings, took_s = policy(workloads).workloads, []
+    for tick in range(WARM_UP_TICKS + ticks):
+        clock.at_s += TICK_S
+        source.answer = answer_of(pods, tick, clock.at_s)
+        before_s = time.process_time()
+        seen = await observer.observe(settings, clock.at_s)
+        took_s.append(time.process_time() - before_s)
+    _check(seen, workloads * replicas)
     return {"took_s": took_s[WARM_UP_TICKS:], "size_mb": len(source.answer) / 1e6}
 
 
+def _check(seen: Observation, replicas: int) -> None:
+    readings = [replica for workload in seen.workloads.values() for replica in workload.replicas]
+    whole = all(isinstance(it.running, Known) and isinstance(it.completions_rps, Known) for it in readings)
+    if len(readings) != replicas or not whole:
+        raise MeasurementError("not every replica was read")
+
+
+async def _measure(task: dict[str, Any]) -> dict[str, Any]:
+    extent = (int(task["workloads"]), int(task["replicas"]), int(task["ticks"]))
+    return await aggregated(task["url"], *extent) if "url" in task else await sampled(*extent)
+
+
 if __name__ == "__main__":
-    task = told()
-    say(asyncio.run(measure(int(task["workloads"]), int(task["replicas"]), int(task["ticks"]))))
+    say(asyncio.run(_measure(told())))

@@ -6,18 +6,19 @@ arithmetic on whole columns.
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from scaler.adapters.signals.aggregates import Query, Role
-from scaler.adapters.signals.owners import Owner, owner_of
+from scaler.adapters.signals.owners import owner_of
 from scaler.adapters.signals.windows import Flags, Positions
 from scaler.core.values import Reason
 
 Codes = npt.NDArray[np.int8]
 Rows = Iterable[tuple[Mapping[str, str], float]]
+_Value = TypeVar("_Value")
 KNOWN: Final = 0
 STALE: Final = 1
 REASONS: Final = tuple(Reason)
@@ -32,14 +33,30 @@ def code_of(reason: Reason) -> int:
     return _CODES[reason]
 
 
-class Pods:
-    """The pods of a preset in a fixed order, found by namespace and name. A pod that two workloads name is one."""
+Groups = tuple[tuple[str, Sequence[str]], ...]  # of pods: a namespace, and names
 
-    def __init__(self, owners: Iterable[Owner] = ()) -> None:
-        self.owners = tuple(dict.fromkeys(owners))
+
+class Pods:
+    """The pods of groups in a fixed order, found by namespace and name. A pod that two groups name is one."""
+
+    def __init__(self, groups: Groups = ()) -> None:
+        self.groups = groups
+        self.owners = tuple(dict.fromkeys((namespace, pod) for namespace, names in groups for pod in names))
+        self.names = tuple(pod for _, pod in self.owners)
         self.found: dict[str, dict[str, int]] = {}
         for position, (namespace, pod) in enumerate(self.owners):
             self.found.setdefault(namespace, {})[pod] = position
+
+    def of_groups(self, values: Sequence[_Value]) -> Iterator[tuple[_Value, ...]]:
+        """Yield, for each group, its pods' values out of those of all pods."""
+        if len(self) == sum(len(names) for _, names in self.groups):  # no pod is in two: they follow each other
+            start = 0
+            for _, names in self.groups:
+                yield tuple(values[start : start + len(names)])
+                start += len(names)
+            return
+        for namespace, names in self.groups:
+            yield tuple(values[self.found[namespace][pod]] for pod in names)
 
     def __len__(self) -> int:
         return len(self.owners)

@@ -107,7 +107,7 @@ class Judge:
 
     def _follow(self, pods: Pods) -> None:
         """Take the pods of a tick; what is remembered of those that were there goes with them."""
-        if pods.owners != self._pods.owners:
+        if pods is not self._pods:
             positions = pods.positions_in(self._pods)
             kept: list[_Movable] = [*self._counters.values(), *self._quantiles.values(), self._motion, self._parts]
             for one in kept:
