@@ -12,7 +12,7 @@ import pytest
 from scaler.adapters.history.backfill import Backfill, BackfillSettings, Progress
 from scaler.adapters.history.joins import PastTarget
 from scaler.adapters.history.kept import KeptHistory
-from scaler.adapters.history.model import Grid, HistoryBatch, HistorySignal, Series
+from scaler.adapters.history.model import Grid, HistoryBatch, Series
 from scaler.adapters.history.ranges import RangeAnswer, RangeRow
 from scaler.config.models import Unit
 from scaler.core.values import Reason, WorkloadId
@@ -37,7 +37,7 @@ class NoOwn:
     def __init__(self, known: Callable[[WorkloadId, int], bool] | None = None) -> None:
         self.known = known or (lambda *_: False)
 
-    async def read(self, signal: HistorySignal, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
+    async def seen(self, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
         times = [grid.start_s + i * grid.step_s for i in range(grid.count)]
         return HistoryBatch(
             grid,
@@ -185,6 +185,28 @@ async def test_an_outage_in_the_middle_is_asked_again_later(tmp_path: Path) -> N
     assert (done.total, done.answered, done.given_up, done.problem) == (4, 4, 0, "refused")
     assert sorted(set(begins(server))) == sorted(begins(server)[:4])
     assert all(kept.has(CHAT.workload, CHAT.identity, begin_s) for begin_s in begins(server))
+
+
+@pytest.mark.parametrize(
+    "others", [(), (target("one", "other"), target("two", "other"))], ids=["alone", "among others"]
+)
+async def test_a_query_that_is_too_large_is_asked_in_halves(tmp_path: Path, others: tuple[PastTarget, ...]) -> None:
+    """A server that answers others, and this one not even the second time, is asked for fewer workloads at once."""
+
+    class Small(Server):
+        async def matrix(self, query: str, grid: Grid) -> RangeAnswer:
+            answer = await super().matrix(query, grid)
+            if len(self.asked[-1][1]) > 2:
+                raise SourceError(Reason.SOURCE_DOWN, "too many samples")
+            return answer
+
+    server, kept = Small(), kept_in(tmp_path)
+    targets = [target(f"w{i}") for i in range(4)]
+    settings = replace(SETTINGS, lookback_s=PIECE_S + 1000)
+    done = await run(server, kept, *targets, *others, settings=settings)
+    begin_s = begins(server)[0]
+    assert all(kept.has(one.workload, one.identity, begin_s) for one in (*targets, *others))
+    assert (done.total, done.answered, done.given_up) == (2 + bool(others), 2 + bool(others), 0)
 
 
 async def test_a_server_that_stays_down_is_given_up_for_this_run(tmp_path: Path) -> None:

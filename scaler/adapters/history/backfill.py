@@ -9,13 +9,15 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
 
 import numpy as np
 import structlog
 
 from scaler.adapters.history.joins import OWNER, PastTarget, served_query, served_signal
 from scaler.adapters.history.kept import KeptHistory, Past
-from scaler.adapters.history.model import Grid, HistorySignal, HistoryStore
+from scaler.adapters.history.model import Grid, HistoryBatch
 from scaler.adapters.history.ranges import RangeAnswer, RangeSource
 from scaler.core.values import Reason, WorkloadId
 from scaler.ports import SourceError
@@ -24,7 +26,8 @@ _log = structlog.get_logger(__name__)
 STEP_S = 300
 PIECE_S = 6 * 3600
 _GUESSED_SAMPLES = 4000  # of a workload and point, where the server does not tell: 10 pods, 20 series, 20 scrapes
-_COVERAGE_STEP_S = 3600
+_LOOK_S = 3600  # between looks at whether own series were there
+_LOOKED_AT = 500  # workloads at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,14 @@ class Progress:
         return f"{text}; {self.problem}" if self.problem else text
 
 
+class OwnSeries(Protocol):
+    """What Headway has exported itself."""
+
+    async def seen(self, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
+        """Return some value where demand is known at a point. Never raises."""
+        ...
+
+
 @dataclass(slots=True)
 class _Query:
     begin_s: int
@@ -81,7 +92,7 @@ class Backfill:
     def __init__(
         self,
         source: RangeSource,
-        own: HistoryStore,
+        own: OwnSeries,
         kept: KeptHistory,
         settings: BackfillSettings,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -117,34 +128,34 @@ class Backfill:
         size = self._kept.piece_s
         first, last = -int(-(now_s - self._settings.lookback_s) // size), int(now_s // size)
         begins = [number * size for number in range(last - 1, first - 1, -1)]
-        queries: list[_Query] = []
-        for group in _groups(targets, self._settings.targets):
-            own = await self._covered(group, begins)
-            for begin_s in begins:
-                lacking = tuple(
-                    target
-                    for target in group
-                    if begin_s not in own[target.workload]
-                    and not self._kept.has(target.workload, target.identity, begin_s)
-                )
-                if lacking:
-                    queries.append(_Query(begin_s, lacking))
-        return sorted(queries, key=lambda query: -query.begin_s)
+        own = await self._covered([target.workload for target in targets], begins) if begins else {}
+        groups = list(_groups(targets, self._settings.targets))
+        queries = (
+            _Query(begin_s, tuple(target for target in group if self._lacks(target, begin_s, own)))
+            for begin_s in begins
+            for group in groups
+        )
+        return [query for query in queries if query.targets]
 
-    async def _covered(self, group: Sequence[PastTarget], begins: Sequence[int]) -> Mapping[WorkloadId, set[int]]:
+    def _lacks(self, target: PastTarget, begin_s: int, own: Mapping[WorkloadId, set[int]]) -> bool:
+        if begin_s in own.get(target.workload, ()):
+            return False
+        return not self._kept.has(target.workload, target.identity, begin_s)
+
+    async def _covered(self, keys: Sequence[WorkloadId], begins: Sequence[int]) -> dict[WorkloadId, set[int]]:
         """Return the pieces in every hour of which own series have demand. Where they cannot be read, that is none."""
-        if not begins:
-            return defaultdict(set)
         size = self._kept.piece_s
-        grid = Grid.between(begins[-1], begins[0] + size, min(_COVERAGE_STEP_S, size))
-        batch = await self._own.read(HistorySignal.DEMAND, [target.workload for target in group], grid)
-        if batch.problems:
-            self.progress = replace(self.progress, problem=batch.problems[0])
-        hours = size // grid.step_s
+        grid = Grid.between(begins[-1], begins[0] + size, min(_LOOK_S, size))
         covered: dict[WorkloadId, set[int]] = {}
-        for key, series in batch.series.items():
-            unknown = np.isnan(series.values).reshape(-1, hours).sum(axis=1)
-            covered[key] = {begin_s for begin_s, gaps in zip(reversed(begins), unknown, strict=True) if not gaps}
+        waiting = iter(keys)
+        while batch_keys := list(islice(waiting, _LOOKED_AT)):
+            batch = await self._own.seen(batch_keys, grid)
+            if batch.problems:
+                self.progress = replace(self.progress, problem=batch.problems[0])
+            for key, series in batch.series.items():
+                gaps = np.isnan(series.values).reshape(len(begins), -1).sum(axis=1)
+                covered[key] = {begin_s for begin_s, gap in zip(reversed(begins), gaps, strict=True) if not gap}
+            await self._pause(self._settings.pause_after(2 * grid.count * len(batch_keys)))
         return covered
 
     async def _ask_all(self, queries: deque[_Query]) -> None:
@@ -157,13 +168,25 @@ class Backfill:
                 failures += 1
                 query.failures += 1
                 self._note(query, str(error))
-                if query.failures < self._settings.attempts:
-                    queries.append(query)
+                queries.extend(self._again(query, alone=failures <= query.failures))
                 await self._pause(self._settings.backoff_after(failures))
             else:
                 failures = 0
                 await self._keep(query, answer)
                 await self._pause(self._settings.pause_after(self._cost(query, answer)))
+
+    def _again(self, query: _Query, *, alone: bool) -> list[_Query]:
+        """Return what is asked in place of a query that failed: in halves where it fails `alone`, for the second time.
+
+        Where no other one failed since, the server is well, and the query may be too large for it.
+        """
+        if query.failures >= self._settings.attempts:
+            return []
+        if not alone or query.failures < 2 or len(query.targets) < 2:
+            return [query]
+        self.progress = replace(self.progress, total=self.progress.total + 1)
+        middle = len(query.targets) // 2
+        return [_Query(query.begin_s, half) for half in (query.targets[:middle], query.targets[middle:])]
 
     async def _ask(self, query: _Query) -> RangeAnswer:
         """Return a whole answer; SourceError when there is none."""

@@ -58,10 +58,13 @@ class Grid:
         for first in range(0, self.count, points):
             yield Grid(self.start_s + first * self.step_s, self.step_s, min(points, self.count - first))
 
-    def index(self, times_s: Values) -> NDArray[np.int64]:
-        """Return the place of each time in this grid; it may lie outside of it."""
-        places: NDArray[np.int64] = np.rint((times_s - self.start_s) / self.step_s).astype(np.int64)
-        return places
+    def place(self, times_s: Values, found: Values) -> Values:
+        """Return values at their points; those of other times, and those that are not finite, are left out."""
+        places = np.rint((times_s - self.start_s) / self.step_s)
+        taken = (places >= 0) & (places < self.count) & np.isfinite(found)
+        values = self.unknown()
+        values[places[taken].astype(np.int64)] = found[taken]
+        return values
 
     def unknown(self) -> Values:
         """Return the values of what is not known at all."""

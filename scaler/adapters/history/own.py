@@ -10,8 +10,9 @@ the same fleet, and a maximum would make every change of leader a surge.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from scaler.core.values import WorkloadId
 from scaler.ports import SourceError
 
 _BYTES_OF_POINT = 32  # in an answer: `[1700000000,"0.123456789012345"],`
+_Queries = Callable[[Sequence[WorkloadId], int], Iterable[str]]  # of a shard and a step: each fills in what is missing
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -77,36 +79,40 @@ class OwnHistory:
 
     async def read(self, signal: HistorySignal, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
         """Return the past of workloads; what could not be asked is missing, and is in `problems`."""
+        return await self._gather(partial(self._queries, signal), workloads, grid)
+
+    async def seen(self, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
+        """Return where demand was known in the five minutes before a point: some value there, and nothing elsewhere.
+
+        It costs one sample of each series and point, where `read` has to look at all of a step's.
+        """
+        return await self._gather(self._looks, workloads, grid)
+
+    async def _gather(self, queries: _Queries, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
+        """Ask shard by shard and chunk by chunk."""
         values = {key: grid.unknown() for key in workloads}
         problems: list[str] = []
         ordered = sorted(values, key=lambda key: (key.namespace, key.name))
         for first in range(0, len(ordered), self._settings.workloads):
             shard = ordered[first : first + self._settings.workloads]
             for chunk in grid.chunks(self._points(len(shard))):
-                problems += await self._fill(values, signal, shard, chunk, grid)
+                place = (chunk.start_s - grid.start_s) // grid.step_s
+                views = {key: values[key][place : place + chunk.count] for key in shard}
+                problems += await self._fill(views, queries(shard, grid.step_s), chunk)
         return HistoryBatch(grid, {key: Series.on(grid, found) for key, found in values.items()}, tuple(problems))
 
     def _points(self, rows: int) -> int:
         return max(1, min(MAX_POINTS, self._settings.answer_bytes // (_BYTES_OF_POINT * rows)))
 
-    async def _fill(
-        self,
-        values: Mapping[WorkloadId, Values],
-        signal: HistorySignal,
-        shard: Sequence[WorkloadId],
-        chunk: Grid,
-        grid: Grid,
-    ) -> list[str]:
+    async def _fill(self, views: Mapping[WorkloadId, Values], queries: Iterable[str], chunk: Grid) -> list[str]:
         """Fill in one chunk of a shard, and return what went wrong."""
-        place = (chunk.start_s - grid.start_s) // grid.step_s
-        views = {key: values[key][place : place + chunk.count] for key in shard}
-        for query in self._queries(signal, shard, chunk.step_s):
+        for query in queries:
             try:
                 answer = await self._source.matrix(query, chunk)
             except SourceError as error:
-                return [f"{signal} from {chunk.start_s} to {chunk.last_s}: {error}"]
+                return [f"from {chunk.start_s} to {chunk.last_s}: {error}"]
             if answer.partial:  # what it has may be a part of what there was
-                return [f"{signal} from {chunk.start_s} to {chunk.last_s}: partial answer: {answer.partial[0]}"]
+                return [f"from {chunk.start_s} to {chunk.last_s}: partial answer: {answer.partial[0]}"]
             self._take(answer, views)
             if _seen(views).all():
                 break
@@ -128,6 +134,12 @@ class OwnHistory:
             yield f"max_over_time(({_mean(exported, by, self._window(60))})[{step_ms}ms:60s])"
         else:
             yield _mean(exported, by, self._window(step_s))
+
+    def _looks(self, shard: Sequence[WorkloadId], step_s: int) -> Iterator[str]:  # noqa: ARG002  # the look-back's own
+        kept = _KEPT[HistorySignal.DEMAND]
+        among = ",".join(self._matchers(shard))
+        by = f"max by ({self._settings.namespace_label}, workload)"
+        yield f"{by} ({kept.recorded}{{{among}}}) or {by} ({kept.exported}{{{among}}})"
 
     def _window(self, step_s: int) -> str:
         return f"[{max(step_s * 1000, round(2000 * self._settings.scrape_interval_s)) - 1}ms]"

@@ -97,16 +97,12 @@ def _on_grid(pairs: Sequence[tuple[float, str]], grid: Grid) -> Values:
     """Return the finite values of a series, each in its place."""
     times = np.fromiter((at_s for at_s, _ in pairs), np.float64, len(pairs))
     found = np.fromiter((float(value) for _, value in pairs), np.float64, len(pairs))
-    places = grid.index(times)
-    taken = (places >= 0) & (places < grid.count) & np.isfinite(found)
-    values = grid.unknown()
-    values[places[taken]] = found[taken]
-    return values
+    return grid.place(times, found)
 
 
 def _samples(stats: Any) -> int | None:
     """Return how many samples a query touched, from its statistics. Not every server has them."""
     try:
         return int(stats["samples"]["totalQueryableSamples"])
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):
         return None
