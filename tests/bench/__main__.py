@@ -23,6 +23,7 @@ from tests.bench.beside import STREAMS, Extent, compare
 from tests.bench.children import MeasurementError
 from tests.bench.costs import collection_costs, decision_costs, plan_costs
 from tests.bench.figures import Figure
+from tests.bench.store_costs import store_costs
 from tests.bench.view_costs import view_costs
 
 BENCHES: Final = ("collect", "decide", "plan", "pods", "beside")
@@ -59,6 +60,7 @@ def _run(options: argparse.Namespace, folder: Path, out: Console) -> tuple[list[
     if "plan" in options.benches:
         out.print("publishing and taking up plans...")
         figures += plan_costs(options.workloads, options.ticks, folder)
+        figures += store_costs(options.workloads, options.ticks, folder)
     if "pods" in options.benches:
         out.print("watching pods...")
         figures += view_costs(options.workloads, options.seconds, folder)
