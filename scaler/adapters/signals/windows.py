@@ -64,11 +64,13 @@ class CounterWindow:
         new = good & ((at_s > self._last_s) | first)
         fell = new & ~first & ((value < self._last) | anew)
         self._since[first | fell] = self._number
-        self._reset = fell | (self._reset & ~new)
+        self._reset = fell | (self._reset & ~first)
         self._last_s = np.where(new, at_s, self._last_s)
         self._last = np.where(new, value, self._last)
         self._points.append(_Point(self._number, np.where(new, at_s, np.nan), np.where(new, value, np.nan)))
-        return self._rises()
+        rises = self._rises()
+        self._reset = self._reset & ~rises.known
+        return rises
 
     def _rises(self) -> Rises:
         start_s, start = self._last_s.copy(), self._last.copy()
