@@ -398,3 +398,86 @@ async def test_closing_ends_a_fetch_that_is_under_way() -> None:
 def test_the_answer_of_the_double_is_json() -> None:
     """The double answers what a real server would: plain JSON, numbers as strings."""
     assert json.loads(json.dumps(GOOD)) == GOOD
+
+
+def vector(*rows: dict[str, Any], **extra: Any) -> dict[str, Any]:
+    """Return what Prometheus answers to an expression."""
+    return {"status": "success", "data": {"resultType": "vector", "result": list(rows)}} | extra
+
+
+ROW = {"metric": {"pod": "chat-0"}, "value": [T0 + 0.25, "3"]}
+
+
+async def test_an_expression_is_evaluated_when_it_is_said() -> None:
+    """A vector has its rows and the time that the server evaluated them at; a time that is given is sent along."""
+    async with http_server(answering(vector(ROW))) as server, source_for(server.url) as source:
+        batch = await source.vector("sum by (pod) (up)", T0)
+        await source.vector("up", T0, at_s=T0 + 0.125)
+    assert (list(batch.rows), batch.at_s, batch.partial) == ([({"pod": "chat-0"}, 3.0)], T0 + 0.25, ())
+    forms = [request["form"] for request in server.requests]
+    assert forms == [{"query": "sum by (pod) (up)"}, {"query": "up", "time": f"{T0 + 0.125:.3f}"}]
+
+
+async def test_an_expression_is_evaluated_in_the_server_s_time() -> None:
+    """In a rehearsal at 60 times the speed, times are the wall's on the way there and the rehearsal's back here."""
+    clock = ScaledClock(speed=60.0, wall_origin_s=T0, origin_s=500.0)
+    async with http_server(answering(vector(ROW))) as server, source_for(server.url, clock) as source:
+        batch = await source.vector("up", 500.0)
+        await source.vector("up", 500.0, at_s=batch.at_s)
+    assert batch.at_s == pytest.approx(515.0)
+    assert server.requests[1]["form"]["time"] == f"{T0 + 0.25:.3f}"
+
+
+async def test_an_empty_vector_is_as_of_now() -> None:
+    """No rows do not say when they were evaluated; a native histogram is no number, and no row."""
+    histogram = {"metric": {"pod": "chat-1"}, "histogram": [T0, {"count": "1", "sum": "1"}]}
+    async with http_server(answering(vector(histogram))) as server, source_for(server.url) as source:
+        batch = await source.vector("up", T0 + 7, at_s=T0)
+    assert (list(batch.rows), batch.at_s) == ([], T0 + 7)
+
+
+async def test_a_partial_vector_is_marked() -> None:
+    """What the server says of its own answer is not dropped."""
+    answer = vector(ROW, warnings=["store-3 did not answer"])
+    async with http_server(answering(answer)) as server, source_for(server.url) as source:
+        batch = await source.vector("up", T0)
+    assert batch.partial == ("store-3 did not answer",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        prometheus_answer([]),
+        vector({"metric": {}, "value": [T0, "x"]}),
+        vector({"metric": {}, "value": [T0]}),
+        vector({"value": [T0, "1"]}),
+        {"status": "success", "data": {"resultType": "scalar", "result": [T0, "1"]}},
+        {"status": "success", "data": {"resultType": "vector", "result": 7}},
+    ],
+)
+async def test_what_is_no_vector_is_an_error(answer: Any) -> None:
+    """A matrix, a scalar, a row without a value: the answer is not what was asked for."""
+    async with http_server(answering(answer)) as server, source_for(server.url) as source:
+        with pytest.raises(SourceError) as caught:
+            await source.vector("up", T0)
+    assert caught.value.reason is Reason.SOURCE_DOWN
+
+
+async def test_a_call_s_time_runs_from_its_turn_on() -> None:
+    """With one connection, a call that waits for another is not timed out by the waiting."""
+    asked = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.Response:
+        if len(server.requests) == 1:
+            asked.set()
+            await server.release.wait()
+        return web.json_response(vector(ROW))
+
+    settings: dict[str, Any] = {"connections": 1, "total_timeout_s": 1.0}
+    async with http_server(handler) as server, source_for(server.url, **settings) as source:
+        first = asyncio.create_task(source.vector("up", T0))
+        await asked.wait()
+        second = asyncio.create_task(source.vector("up", T0))
+        with pytest.raises(SourceError):
+            await first
+        assert len((await second).rows) == 1
