@@ -7,7 +7,7 @@ others are unaffected, and the answer is not partial, because `up` says exactly 
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -25,33 +25,52 @@ _ACCEPT = "text/plain;version=0.0.4"
 _TEXT = frozenset({"text/plain", "application/openmetrics-text"})
 
 
+Targets = Callable[[], Awaitable[Sequence[Target]]]
+
+
 @dataclass(frozen=True, slots=True)
 class ScrapeSettings:
     """What to scrape and within which bounds. Time-outs are of the wall."""
 
-    targets_file: Path
+    targets_file: Path | None = None  # where the source is given no other list of targets
     timeout_s: float = 5.0  # for one target, from connecting to the last byte
     max_body_bytes: int = 8 * 2**20
     concurrency: int = 32
 
 
 class ScrapeSource:
-    """A MetricsSource that scrapes the targets of a `file_sd` file."""
+    """A MetricsSource that scrapes the targets of a `file_sd` file, or those that it is told.
 
-    def __init__(self, settings: ScrapeSettings, clock: Clock) -> None:
-        """Open connections at the first fetch."""
+    A target is scraped once a tick, however many fetches want it: engines, and exporters of GPU activity beside them.
+    """
+
+    def __init__(self, settings: ScrapeSettings, clock: Clock, targets: Targets | None = None) -> None:
+        """Open connections at the first fetch. `targets` takes the place of the file; it raises SourceError."""
+        if targets is None:
+            if settings.targets_file is None:
+                raise ValueError("targets_file must be given where there is no other list of targets")
+            targets = _loaded(TargetsFile(settings.targets_file))
         self._settings = settings
         self._clock = clock
-        self._targets = TargetsFile(settings.targets_file)
+        self._targets = targets
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(settings.concurrency)
+        self._scraping = asyncio.Lock()
+        self._tick_s = float("-inf")
+        self._names: frozenset[str] = frozenset()  # all that was ever asked for
+        self._scraped: dict[Target, list[Sample]] = {}  # in this tick
 
-    async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:  # noqa: ARG002  # each scrape has its own
-        """Return what the targets expose now; SourceError when there is no list of targets."""
-        targets = [t for t in self._targets.load() if _is_wanted(t, request.namespaces)]
+    async def fetch(self, request: SampleRequest, now_s: float) -> SampleBatch:
+        """Return what the targets expose in the tick of `now_s`; SourceError when there is no list of targets."""
         names = frozenset(request.names)
-        scraped = await asyncio.gather(*(self._scrape(target, names) for target in targets))
-        return SampleBatch(tuple(sample for samples in scraped for sample in samples))
+        async with self._scraping:
+            if now_s != self._tick_s or not names <= self._names:
+                self._tick_s, self._scraped, self._names = now_s, {}, self._names | names
+            targets = [t for t in await self._targets() if _is_wanted(t, request.namespaces)]
+            missing = [t for t in targets if t not in self._scraped]
+            scraped = await asyncio.gather(*(self._scrape(target, self._names) for target in missing))
+            self._scraped |= zip(missing, scraped, strict=True)
+            return SampleBatch(tuple(s for target in targets for s in self._scraped[target] if s.name in names))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -96,6 +115,13 @@ class ScrapeSource:
                 if len(body) > self._settings.max_body_bytes:
                     raise ValueError(f"body must be at most {self._settings.max_body_bytes} bytes, was more")
         return body.decode("utf-8"), at_s
+
+
+def _loaded(file: TargetsFile) -> Targets:
+    async def load() -> Sequence[Target]:
+        return file.load()
+
+    return load
 
 
 def _is_wanted(target: Target, namespaces: tuple[str, ...]) -> bool:

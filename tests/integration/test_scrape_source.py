@@ -203,8 +203,8 @@ async def test_connections_are_kept(targets: Targets) -> None:
     """Scraping every few seconds does not open a connection each time."""
     async with http_server(text(GOOD)) as server, source_for(targets) as source:
         targets.write(group(server.url))
-        for _ in range(5):
-            await source.fetch(RUNNING, T0)
+        for tick in range(5):
+            await source.fetch(RUNNING, T0 + tick)
     assert len(server.requests) == 5
     assert len(server.peers) == 1
 
@@ -251,3 +251,26 @@ async def test_a_bad_target_list_is_an_error_that_names_the_file(
             await source.fetch(RUNNING, T0)
     assert str(caught.value).startswith(str(targets.path))
     assert caught.value.reason is Reason.SOURCE_DOWN
+
+
+async def test_a_target_is_scraped_once_a_tick(targets: Targets) -> None:
+    """Whoever else wants something of it in the same tick gets it from the same scrape; the next tick is a new one."""
+    other = SampleRequest(("vllm:num_requests_waiting",))
+    text = GOOD + 'vllm:num_requests_waiting{engine="0"} 1\n'
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text=text)
+
+    async with http_server(handler) as server, source_for(targets) as source:
+        targets.write(group(server.url))
+        for tick in range(3):
+            both = await asyncio.gather(source.fetch(RUNNING, T0 + tick), source.fetch(other, T0 + tick))
+            names = [{sample.name for sample in batch.samples} for batch in both]
+            assert names == [set(RUNNING.names), set(other.names)]
+    assert len(server.requests) == 4  # in the first tick it was not yet known what else would be wanted
+
+
+async def test_without_any_list_of_targets_there_is_no_source() -> None:
+    """Settings name a file, or something else says what to scrape."""
+    with pytest.raises(ValueError, match="targets_file must be given"):
+        ScrapeSource(ScrapeSettings(), FixedClock())
