@@ -124,10 +124,11 @@ async def test_the_peak_is_the_largest_minute_of_a_step(tmp_path: Path) -> None:
     """One minute of five at 30 is a peak of 30 and a mean of 14, with and without recorded series."""
     values = [(START_S + 15 * i, 30.0 if 9 <= i <= 12 else 10.0) for i in range(1, 21)]
     minutes = [(START_S + 60 * i, 30.0 if i == 3 else 10.0) for i in range(1, 6)]
+    before = (START_S, 99.0)  # of the step before, to the second
     grid = Grid.between(START_S, START_S + 300, 300)
     for folder, series in (
-        (tmp_path / "exported", Recorded(DEMAND, labels(), values)),
-        (tmp_path / "recorded", Recorded(RULE, {"namespace": "demo", "workload": "chat"}, minutes)),
+        (tmp_path / "exported", Recorded(DEMAND, labels(), [before, *values])),
+        (tmp_path / "recorded", Recorded(RULE, {"namespace": "demo", "workload": "chat"}, [before, *minutes])),
     ):
         folder.mkdir()
         async with prometheus_of(folder, [series]) as url:
