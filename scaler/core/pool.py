@@ -46,8 +46,8 @@ class Pooled:
     """One signal over the ready replicas: what the believed ones report, and how many do not.
 
     `total` sums the known values, `claimed` those of disputed replicas, which may only scale up; the claimants are
-    among the unknown. `reason` is why one of the unknown ones is unknown. `up` is the sum with unknown replicas at
-    zero, as a reading as old as the oldest of them.
+    among the unknown. `reason` is why one of the unknown ones is unknown; it is a `gap` where some value that should be
+    known is not. `up` is the sum with unknown replicas at zero, as a reading as old as the oldest of them.
     """
 
     total: float
@@ -56,17 +56,13 @@ class Pooled:
     claimants: int
     unknown: int
     reason: Reason
+    gap: bool
     up: Reading
 
     @property
     def absent(self) -> bool:
         """No replica says anything."""
         return self.known + self.claimants == 0
-
-    @property
-    def gap(self) -> bool:
-        """Some value that should be known is not."""
-        return self.unknown > 0 and self.reason not in BENIGN
 
     def mean(self) -> Reading:
         """Return the mean over the replicas that say something."""
@@ -112,7 +108,7 @@ class Pool:
     def gaps(self) -> list[tuple[str, Pooled]]:
         """Return the signals of which some value should be known and is not, by name, in a fixed order."""
         signals = zip(SIGNALS, _signals_of(self), strict=True)
-        return [(name, signal) for name, signal in signals if signal.unknown and signal.gap]
+        return [(name, signal) for name, signal in signals if signal.gap]
 
 
 SIGNALS = (
@@ -181,7 +177,7 @@ def _pool_believed(readings: Sequence[Reading]) -> Pooled:
     """Pool one signal of replicas that are all believed."""
     first = readings[0] if readings else None
     if isinstance(first, Missing) and readings.count(first) == len(readings):
-        return Pooled(0.0, 0.0, 0, 0, len(readings), first.reason, first)
+        return Pooled(0.0, 0.0, 0, 0, len(readings), first.reason, first.reason not in BENIGN, first)
     total = age_s = 0.0
     for reading in readings:
         if not isinstance(reading, Known):
@@ -190,7 +186,7 @@ def _pool_believed(readings: Sequence[Reading]) -> Pooled:
         if reading.age_s > age_s:  # noqa: PLR1730  # max() costs as much as all the rest
             age_s = reading.age_s
     up = Known(total, age_s) if readings else Missing(_NO_REPLICAS)
-    return Pooled(total, 0.0, len(readings), 0, 0, _NO_REPLICAS, up)
+    return Pooled(total, 0.0, len(readings), 0, 0, _NO_REPLICAS, False, up)
 
 
 def _pool_signal(readings: Sequence[Reading], standings: Sequence[Standing]) -> Pooled:
@@ -211,7 +207,8 @@ def _pool_signal(readings: Sequence[Reading], standings: Sequence[Standing]) -> 
                 age_s = max(age_s, reading.age_s)
     reason = _worst(reasons)
     up = Known(total + claimed, age_s) if known + claimants else Missing(reason)
-    return Pooled(total, claimed, known, claimants, len(readings) - known, reason, up)
+    unknown = len(readings) - known
+    return Pooled(total, claimed, known, claimants, unknown, reason, unknown > 0 and reason not in BENIGN, up)
 
 
 def _reason(reading: Reading) -> Reason:

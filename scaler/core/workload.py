@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, fields, replace
 
 from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
-from scaler.core.claims import within_reason
+from scaler.core.claims import pool_within_reason
 from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.front import work_in_front, works_at_zero
 from scaler.core.observation import GatewayReading, QueueReading, ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
-from scaler.core.pool import Standing, pool_replicas
+from scaler.core.pool import Standing
 from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
 from scaler.core.state import WorkloadState
@@ -169,8 +169,7 @@ def _load_of(
     state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
 ) -> tuple[Load, InSystem]:
     settings, decision = terms.settings, terms.decision
-    replicas, implausible = within_reason(seen.replicas, settings)
-    pool = pool_replicas(replicas, decision)
+    pool, implausible = pool_within_reason(seen.replicas, settings, decision)
     if seen.queue:
         demand = demand_of_queue(seen.queue)
     else:
