@@ -198,6 +198,17 @@ def test_no_query_is_longer_than_a_server_takes(preset: Preset) -> None:
     assert max(len(query.text) for query in queries) <= 15_000
 
 
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_a_column_keeps_its_number_when_units_change(preset: Preset) -> None:
+    """What was counted under one name does not go on under another's because a workload is now counted in tokens."""
+    few, many = (
+        {(q.role, name): number for q in plan_of(preset, units).queries(("a",)) for name, number in q.columns.items()}
+        for units in (frozenset[Unit](), frozenset(Unit))
+    )
+    assert few.items() <= many.items()
+    assert len(set(many.values())) == len(many)
+
+
 @pytest.mark.prometheus
 @NEEDS_PROMETHEUS[1]
 async def test_a_real_prometheus_takes_every_query_of_every_preset(tmp_path: Path) -> None:

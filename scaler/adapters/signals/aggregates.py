@@ -82,7 +82,6 @@ class Plan:
 
     preset: Preset
     signals: tuple[Asked, ...]
-    columns: int
     progress: tuple[int, ...]  # columns of counters that move while the engine works
     each_tick: tuple["_Ask", ...]
     now_and_then: tuple["_Ask", ...]  # histograms
@@ -125,12 +124,13 @@ class _Ask:
 def plan_of(preset: Preset, units: frozenset[Unit]) -> Plan:
     """Return the plan for a preset whose workloads are counted in these units."""
     numbers = _Numbers()
-    wanted = [signal for signal in preset.signals if signal.unit is None or signal.unit in units]
-    signals = tuple(Asked(s, tuple(_option(s, c, numbers) for c in s.candidates)) for s in wanted)
+    # All are numbered, wanted or not: what is remembered of a column must not become another's when units change.
+    known = [Asked(signal, tuple(_option(signal, c, numbers) for c in signal.candidates)) for signal in preset.signals]
+    signals = tuple(asked for asked in known if asked.signal.unit is None or asked.signal.unit in units)
+    wanted = [asked.signal for asked in signals]
     return Plan(
         preset,
         signals,
-        columns=len(numbers),
         progress=tuple(o.column for asked in signals if asked.signal.progress for o in asked.options),
         each_tick=(*_values(wanted, numbers), *_largest(wanted, numbers), *_beside(preset, wanted)),
         now_and_then=tuple(_histograms(wanted, numbers)),

@@ -4,16 +4,16 @@ The rules are the same and are written to be read there: nothing that cannot be 
 parts of a pod either all are known or the whole is not. A test holds the two against each other.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import repeat
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
 from scaler.adapters.signals.aggregates import Asked, Option, Plan, Role
 from scaler.adapters.signals.candidates import Kind
-from scaler.adapters.signals.columns import ABSENT, FIRST_REASON, KNOWN, REASONS, STALE, Codes, Pods, Table, code_of
+from scaler.adapters.signals.columns import ABSENT, KNOWN, STALE, Codes, Pods, Table, code_of
+from scaler.adapters.signals.evidence import Column, Evidence, Taken, array_of, divided
 from scaler.adapters.signals.windows import (
     CounterWindow,
     Flags,
@@ -25,46 +25,9 @@ from scaler.adapters.signals.windows import (
     moved,
 )
 from scaler.config.models import DecisionSettings
-from scaler.core.values import Known, Missing, Reading, Reason, Stale
+from scaler.core.values import Reason
 
-_MISSING: Final = tuple(map(Missing, REASONS))
-_MOST: Final = 1e18  # no signal comes near it
-_ROUNDING: Final = 1e-9
 _MOTION: Final = -1  # the column of counters that were asked for as one sum
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One signal of all pods: what is known, how old it is, and why it is not."""
-
-    value: Floats
-    age_s: Floats
-    code: Codes
-
-    def replaced(self, where: Flags, other: "Column") -> "Column":
-        """Return this column with another's pods in some places."""
-        return Column(
-            np.where(where, other.value, self.value),
-            np.where(where, other.age_s, self.age_s),
-            np.where(where, other.code, self.code),
-        )
-
-    def readings(self) -> list[Reading]:
-        """Return one reading for each pod."""
-        if not len(self.code):
-            return []
-        first = int(self.code[0])
-        if np.all(self.code == first) and first != STALE:
-            if first >= FIRST_REASON:
-                return list(repeat(_MISSING[first - FIRST_REASON], len(self.code)))
-            return list(map(Known, self.value.tolist(), self.age_s.tolist()))
-        return list(map(_reading, self.value.tolist(), self.age_s.tolist(), self.code.tolist()))
-
-
-def _reading(value: float, age_s: float, code: int) -> Reading:
-    if code == KNOWN:
-        return Known(value, age_s)
-    return Stale(age_s) if code == STALE else _MISSING[code - FIRST_REASON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +78,10 @@ class Judge:
             self._asked = moved(self._asked, positions, False)
         self._pods = pods
 
-    def _tick(self, table: Table, now_s: float) -> "_Tick":
-        at_s = _array(table.beside.get(Role.TIMES), len(table.pods))
+    def _tick(self, table: Table, now_s: float) -> Evidence:
+        at_s = array_of(table.beside.get(Role.TIMES), len(table.pods))
         dated = at_s != ABSENT
-        parts = _array(table.beside.get(Role.PARTS), len(table.pods))
+        parts = array_of(table.beside.get(Role.PARTS), len(table.pods))
         parts = np.where(dated, np.where(parts == ABSENT, 1.0, parts), 0.0)
         at_s = np.where(dated, at_s, -np.inf)
         lost, changed = self._parts.observe(parts, at_s, now_s)
@@ -127,7 +90,7 @@ class Judge:
         absent = table.absent.copy()
         absent[(absent == no_series) & table.down] = code_of(Reason.SOURCE_DOWN)
         self._asked |= table.asked
-        return _Tick(
+        return Evidence(
             table,
             now_s,
             self._decision.stale_after_s,
@@ -138,7 +101,7 @@ class Judge:
             self._asked,
         )
 
-    def _taken(self, tick: "_Tick", asked: Asked, option: Option) -> "_Taken | None":
+    def _taken(self, tick: Evidence, asked: Asked, option: Option) -> Taken | None:
         """Return what one candidate says; None where no pod has it."""
         match option.kind:
             case Kind.GAUGE:
@@ -150,28 +113,28 @@ class Judge:
             case Kind.HISTOGRAM:
                 return self._quantile(tick, option)
 
-    def _rate(self, tick: "_Tick", option: Option) -> "_Taken | None":
+    def _rate(self, tick: Evidence, option: Option) -> Taken | None:
         risen = self._risen(tick, option.column)
         if risen is None:
             return None
         present, code, rises = risen
-        rate = _divided(rises.amount, rises.span_s * option.candidate.divisor, code == KNOWN)
-        return _Taken(present, Column(rate, tick.age_s, code))
+        rate = divided(rises.amount, rises.span_s * option.candidate.divisor, code == KNOWN)
+        return Taken(present, Column(rate, tick.age_s, code))
 
-    def _ratio(self, tick: "_Tick", option: Option) -> "_Taken | None":
+    def _ratio(self, tick: Evidence, option: Option) -> Taken | None:
         above = self._risen(tick, option.column)
         below = None if option.per is None else self._risen(tick, option.per)
         if above is None:
             return None
         present, code, rises = above
         if below is None:
-            return _Taken(present, Column(rises.amount, tick.age_s, tick.absent))
+            return Taken(present, Column(rises.amount, tick.age_s, tick.absent))
         code = np.where(code == KNOWN, np.where(below[0], below[1], tick.absent), code)
         code = np.where((code == KNOWN) & (below[2].amount <= 0), code_of(Reason.NO_COMPLETIONS), code)
-        ratio = _divided(rises.amount, below[2].amount * option.candidate.divisor, code == KNOWN)
-        return _Taken(present, Column(ratio, tick.age_s, code))
+        ratio = divided(rises.amount, below[2].amount * option.candidate.divisor, code == KNOWN)
+        return Taken(present, Column(ratio, tick.age_s, code))
 
-    def _risen(self, tick: "_Tick", number: int) -> tuple[Flags, Codes, Rises] | None:
+    def _risen(self, tick: Evidence, number: int) -> tuple[Flags, Codes, Rises] | None:
         """Let a counter's window see what can be believed, and return where it is present, judged, and how it rose."""
         value = tick.column(number)
         if value is None:
@@ -188,29 +151,29 @@ class Judge:
             self._counters[number] = CounterWindow(len(self._pods), self._decision.rate_window_s, grace_s)
         return self._counters[number]
 
-    def _quantile(self, tick: "_Tick", option: Option) -> "_Taken | None":
+    def _quantile(self, tick: Evidence, option: Option) -> Taken | None:
         """Return what a histogram said when it was last asked, as old as that is."""
         if option.column not in self._quantiles:
             self._quantiles[option.column] = _Quantiles(len(self._pods))
         kept = self._quantiles[option.column]
-        kept.take(_array(tick.table.quantiles.get(option.column), len(self._pods)), tick.at_s, tick.table.asked)
+        kept.take(array_of(tick.table.quantiles.get(option.column), len(self._pods)), tick.at_s, tick.table.asked)
         present = kept.value != ABSENT
         if not present.any():
             return None
         age_s = np.maximum(0.0, tick.now_s - kept.at_s)
-        value = _divided(kept.value, np.full_like(kept.value, option.candidate.divisor), present)
+        value = divided(kept.value, np.full_like(kept.value, option.candidate.divisor), present)
         code = tick.judge(value, present, np.inf)
         code = np.where(present & np.isnan(value), code_of(Reason.NO_COMPLETIONS), code)
         code = np.where((code == KNOWN) & (age_s > tick.stale_after_s), STALE, code)
-        return _Taken(present, Column(value, age_s, code))
+        return Taken(present, Column(value, age_s, code))
 
-    def _still(self, tick: "_Tick", plan: Plan) -> Column:
+    def _still(self, tick: Evidence, plan: Plan) -> Column:
         nothing = np.zeros(len(self._pods))
         if not plan.preset.progress():
             return Column(nothing, tick.age_s, np.full(len(self._pods), code_of(Reason.NOT_EXPORTED)))
         values = {number: value for number in plan.progress if (value := tick.column(number)) is not None}
         if Role.MOTION in tick.table.beside:
-            values[_MOTION] = _array(tick.table.beside[Role.MOTION], len(self._pods))
+            values[_MOTION] = array_of(tick.table.beside[Role.MOTION], len(self._pods))
         good = {
             number: np.where(tick.judge(value, value != ABSENT, np.inf) == KNOWN, value, np.nan)
             for number, value in values.items()
@@ -219,14 +182,6 @@ class Judge:
         still_s, until_s, known = self._motion.observe(tick.at_s, good)
         code = np.where(known, KNOWN, code_of(Reason.TOO_FEW_SAMPLES))
         return Column(still_s, np.maximum(0.0, tick.now_s - until_s), np.where(seen, code, tick.absent))
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """What one candidate says, of the pods that have it."""
-
-    present: Flags
-    column: Column
 
 
 class _Quantiles:
@@ -242,78 +197,3 @@ class _Quantiles:
 
     def move(self, positions: Positions) -> None:
         self.value, self.at_s = moved(self.value, positions, ABSENT), moved(self.at_s, positions, -np.inf)
-
-
-@dataclass(slots=True)
-class _Tick:
-    """What holds for all signals of a tick: when each pod was sampled, and why there may be nothing to read."""
-
-    table: Table
-    now_s: float
-    stale_after_s: float
-    at_s: Floats  # -inf where not known
-    absent: Codes  # why there is nothing, where there is nothing
-    lost: Codes  # why gauges are not the whole pod's, where they are not
-    changed: Flags  # another number of parts than before: the sums of their counters do not go on where they were
-    asked: Flags  # whose histograms have been asked for
-    age_s: Floats = field(init=False)
-    _by_age: Codes = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Judge the ages, once for all signals."""
-        age_s = self.now_s - self.at_s
-        by_age = np.where(age_s > self.stale_after_s, STALE, KNOWN)
-        # From the future: such a sample would look fresh for as long as it is ahead.
-        by_age = np.where(age_s < -self.stale_after_s, code_of(Reason.INVALID_VALUE), by_age)
-        self._by_age = np.where(np.isfinite(self.at_s), by_age, self.absent)
-        self.age_s = np.maximum(0.0, age_s)
-
-    def column(self, number: int) -> Floats | None:
-        """Return a column's values; None where no pod has one."""
-        values = self.table.columns.get(number)
-        return None if values is None else _array(values, len(values))
-
-    def judge(self, value: Floats, present: Flags, limit: float) -> Codes:
-        """Return whether values can be believed, and why not."""
-        code = np.where(value < 0, code_of(Reason.NEGATIVE), self._by_age)
-        bad = ~np.isfinite(value) | (value > min(limit, _MOST) * (1 + _ROUNDING))
-        return np.where(present, np.where(bad, code_of(Reason.INVALID_VALUE), code), self.absent)
-
-    def gauge(self, asked: Asked, option: Option) -> _Taken | None:
-        """Return a gauge, scaled. With parts that were there a while ago and are not, it is not the whole pod's."""
-        value = self.column(option.column)
-        if value is None:
-            return None
-        present = value != ABSENT
-        largest = None if option.largest is None else self.column(option.largest)
-        if largest is not None:
-            value = np.where((largest != ABSENT) & np.isfinite(value), largest, value)
-        value = _divided(value, np.full_like(value, option.candidate.divisor), present)
-        code = self.judge(value, present, asked.signal.limit)
-        return _Taken(present, Column(value, self.age_s, np.where(present & (self.lost != KNOWN), self.lost, code)))
-
-    def first(self, asked: Asked, found: Iterable[_Taken]) -> Column:
-        """Return for each pod what the first candidate says that it has."""
-        absence = Column(np.zeros(len(self.at_s)), self.age_s, self._absence(asked))
-        result, taken = absence, np.zeros(len(self.at_s), dtype=np.bool_)
-        for one in found:
-            use = one.present & ~taken
-            result = one.column if use.all() else result.replaced(use, one.column)
-            taken |= use
-        return result
-
-    def _absence(self, asked: Asked) -> Codes:
-        no_series = self.absent == code_of(Reason.NO_SERIES)
-        if asked.signal.optional:
-            return np.where(no_series & self.table.seen(), code_of(Reason.NOT_EXPORTED), self.absent)
-        if any(option.kind is Kind.HISTOGRAM for option in asked.options):  # until it is asked, for a new pod
-            return np.where(no_series & ~self.asked, code_of(Reason.TOO_FEW_SAMPLES), self.absent)
-        return self.absent
-
-
-def _array(values: list[float] | None, count: int) -> Floats:
-    return np.full(count, ABSENT) if values is None else np.array(values)
-
-
-def _divided(above: Floats, below: Floats, where: Flags) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(above), where=where)
