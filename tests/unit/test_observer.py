@@ -1,15 +1,17 @@
 """One tick's observation, from sources and a view in memory."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from scaler.adapters.collection import CollectionStats, SourceFailure
-from scaler.adapters.observer import CollectingObserver
+from scaler.adapters.observer import Beside, CollectingObserver
 from scaler.adapters.signals.rabbitmq import QueueSettings
 from scaler.adapters.signals.reader import SignalReader
-from scaler.config.models import DecisionSettings, WorkloadSettings
-from scaler.core.observation import ReplicaCounts, WorkloadObservation
+from scaler.config.models import DecisionSettings, SourceRef, WorkloadSettings
+from scaler.core.observation import GatewayReading, ReplicaCounts, WorkloadObservation
 from scaler.core.values import Known, Missing, Reading, Reason, Stale, WorkloadId
 from scaler.ports import ClusterSnapshot, Sample, SampleBatch, SampleRequest, WorkloadView
 from tests.metrics_fakes import T0, FixedClock, FixedView, ListSource, exposition, vllm_pod
@@ -306,3 +308,62 @@ def test_many_problems_are_told_by_their_number() -> None:
     """A source that warns of everything does not fill the log."""
     many = tuple(SourceFailure("vllm", Reason.PARTIAL_ANSWER, f"store-{i}") for i in range(12))
     assert CollectionStats(partial=many).problems[8:] == ("vllm: partial_answer: store-8", "and 3 more")
+
+
+async def test_a_granted_queue_comes_before_a_named_one_and_takes_its_share() -> None:
+    """Of a queue that two clusters consume, half of the work is this one's; what a consumer may hold is not shared."""
+    granted = SourceRef(preset="rabbitmq", identity=("/", "render"), share=0.5, prefetch=4)
+    workloads = (
+        WorkloadSettings(namespace="demo", name="chat", demand_source=granted),  # an engine behind a queue
+        WorkloadSettings(namespace="demo", name="render", engine="rabbitmq", source="other", demand_source=granted),
+    )
+    observer = CollectingObserver(ListSource(engines()), FixedView(VIEW), FixedClock(), DecisionSettings())
+    seen = (await observer.observe(workloads, T0)).workloads
+    for key in (CHAT, RENDER):
+        queue = seen[key].queue
+        assert queue is not None
+        assert (queue.waiting, queue.unacked, queue.consumers, queue.prefetch) == tuple(
+            map(Known, (6.0, 3.0, 4.0, 4.0))
+        )
+    assert seen[CHAT].replicas[0].running == Known(78.0)
+
+
+@dataclass
+class Routes:
+    """Gateways that a test gave."""
+
+    error: Exception | None = None
+    failures: tuple[SourceFailure, ...] = (SourceFailure("envoy", Reason.SOURCE_DOWN, "as told"),)
+    queries: int = 3
+    rows: int = 5
+
+    async def readings(
+        self, workloads: Iterable[WorkloadSettings], tenant_namespaces: Collection[str], now_s: float
+    ) -> dict[WorkloadId, GatewayReading]:
+        if self.error is not None:
+            raise self.error
+        assert set(tenant_namespaces) == {w.namespace for w in workloads}
+        return {CHAT: GatewayReading(Known(7.0))}
+
+
+async def test_a_gateway_s_readings_join_their_workloads() -> None:
+    """What a gateway sees is beside the replicas; its queries and failures are told with the others'."""
+    seen, observer = await observe(beside=Beside(gateways=Routes()))
+    assert seen[CHAT].gateway == GatewayReading(Known(7.0))
+    assert seen[CODE].gateway is None
+    assert observer.stats.fetches == 2 + 3
+    assert observer.problems == ("envoy: source_down: as told",)
+
+
+async def test_a_gateway_that_breaks_its_promise_is_not_a_gateway_without_traffic() -> None:
+    """Whatever it raises, the workloads that it speaks for have a gateway that nothing is known of."""
+    granted = SourceRef(preset="envoy", identity=("gateway", "chat"))
+    workloads = (WorkloadSettings(namespace="demo", name="chat", demand_source=granted), WORKLOADS[1])
+    beside = Beside(gateways=Routes(error=LookupError("as told")))
+    observer = CollectingObserver(
+        ListSource(engines()), FixedView(VIEW), FixedClock(), DecisionSettings(), beside=beside
+    )
+    seen = (await observer.observe(workloads, T0)).workloads
+    assert seen[CHAT].gateway == GatewayReading(Missing(Reason.SOURCE_DOWN))
+    assert seen[CODE].gateway is None
+    assert observer.problems == ("gateways: source_down: unexpected LookupError: as told",)
