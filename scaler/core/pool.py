@@ -107,8 +107,10 @@ class Pool:
 
     def gaps(self) -> list[tuple[str, Pooled]]:
         """Return the signals of which some value should be known and is not, by name, in a fixed order."""
-        signals = zip(SIGNALS, _signals_of(self), strict=True)
-        return [(name, signal) for name, signal in signals if signal.gap]
+        signals = _signals_of(self)
+        if not any(map(_gap_of, signals)):
+            return []
+        return [(name, signal) for name, signal in zip(SIGNALS, signals, strict=True) if signal.gap]
 
 
 SIGNALS = (
@@ -125,6 +127,7 @@ SIGNALS = (
     "slots",
 )  # fmt: skip
 _signals_of = attrgetter(*SIGNALS)
+_gap_of = attrgetter("gap")
 _KV_USAGE = SIGNALS.index("kv_usage")
 
 

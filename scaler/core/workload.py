@@ -294,9 +294,12 @@ def _missing(load: Load, settings: WorkloadSettings) -> tuple[str, ...]:
     """Return `signal: reason` for each signal that should be known and is not."""
     if load.queue is not None:
         return _absent("", load.queue, _QUEUE_SIGNALS)
+    gaps = load.pool.gaps()
+    if not gaps and load.gateway is None:
+        return ()
     missing = tuple(
         f"{name}: {signal.reason} ({signal.unknown} of {load.pool.ready})"
-        for name, signal in load.pool.gaps()
+        for name, signal in gaps
         if (name, signal.reason) not in _NO_GAPS and (name != "slots" or settings.slots_per_replica is None)
     )
     return missing if load.gateway is None else missing + _absent("gateway_", load.gateway, _GATEWAY_SIGNALS)
