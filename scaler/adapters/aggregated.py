@@ -143,7 +143,10 @@ class _Collection:
             self._take(round_.tick, part, times, namespaces, through(rows), batch.partial)
             counts = await asyncio.gather(*(self._fill(round_, part, q, namespaces, through) for q in others))
         except Exception as error:  # noqa: BLE001  # the loop's edge: the other shards still count
-            part.table.drop(namespaces, round_.tick.failed(part.name, error, Reason.SOURCE_DOWN))
+            reason = round_.tick.failed(part.name, error, Reason.SOURCE_DOWN)
+            part.table.drop(namespaces, reason)
+            if reason is not Reason.SOURCE_TIMEOUT:  # more queries are no help to a server that is slow
+                self._shards.refused(shard)
             return 0.0
         if seldom:
             await self._quantiles(round_, part, namespaces, through)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+_KEPT_CALLS = 40  # ten minutes of ticks
 Shard = tuple[str, ...]
 Fits = Callable[[Sequence[str]], bool]
 
@@ -11,12 +12,14 @@ class Shards:
 
     Namespaces stay together from tick to tick: a shard that has grown too large is split, a new namespace goes where
     there is room, and all are sorted anew only when that would halve their number. The order of input does not matter.
-    A single namespace that is too large by itself is a shard of its own.
+    A single namespace that is too large by itself is a shard of its own. One that the server refused is halved, and
+    stays so for a while: an answer may be larger than what is expected of it, or cost the server more than it allows.
     """
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
         self._shards: list[Shard] = []
+        self._sorted_after = 0  # so many more calls
 
     def of(self, rows: Mapping[str, int], max_characters: int) -> tuple[Shard, ...]:
         """Return the shards of these namespaces, whose answers are expected to have so many rows."""
@@ -35,8 +38,16 @@ class Shards:
             else:
                 pieces[room] = tuple(sorted((*pieces[room], name)))
         fresh = _packed(sorted(rows), fits)
-        self._shards = fresh if 2 * len(fresh) <= len(pieces) else pieces
+        self._sorted_after = max(0, self._sorted_after - 1)
+        self._shards = fresh if 2 * len(fresh) <= len(pieces) and not self._sorted_after else pieces
         return tuple(self._shards)
+
+    def refused(self, shard: Shard) -> None:
+        """Ask for a shard in halves from now on."""
+        if shard in self._shards and len(shard) > 1:
+            at, middle = self._shards.index(shard), len(shard) // 2
+            self._shards[at : at + 1] = [shard[:middle], shard[middle:]]
+            self._sorted_after = _KEPT_CALLS
 
 
 def _split(names: Shard, fits: Fits) -> list[Shard]:

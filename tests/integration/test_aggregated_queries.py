@@ -152,6 +152,21 @@ async def test_histograms_that_cannot_be_asked_for_cost_nothing_else() -> None:
         assert all(isinstance(r.running, Known) and r.queue_time_s == Missing(Reason.TOO_FEW_SAMPLES) for r in replicas)
 
 
+async def test_what_a_server_refuses_is_asked_for_in_pieces() -> None:
+    """Where an answer is too large for the server, or for us, its pods are read a few ticks later, in pieces."""
+
+    def refuses_many(query: str) -> web.Response | None:
+        return web.Response(status=422) if query.count("team-") > 2 else None
+
+    async with site(8, refuses_many) as fleet:
+        known = []
+        for _ in range(4):
+            readings = await fleet.tick()
+            known.append(sum(isinstance(r.running, Known) for replicas in readings.values() for r in replicas))
+    assert known[0] == 0
+    assert known[-1] == 8 * REPLICAS
+
+
 async def test_a_server_that_is_down_is_asked_once() -> None:
     """Where it does not tell the time, it is not asked for more; all pods are silent, none is idle."""
     async with site(2, lambda _: web.Response(status=502)) as fleet:

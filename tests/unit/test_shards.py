@@ -43,3 +43,17 @@ def test_shards_that_have_shrunk_are_put_together() -> None:
     shards = Shards(max_rows=100)
     assert len(shards.of(dict.fromkeys("abcd", 90), 1000)) == 4
     assert shards.of(dict.fromkeys("abcd", 20), 1000) == (("a", "b", "c", "d"),)
+
+
+def test_a_shard_that_was_refused_is_asked_for_in_halves_for_a_while() -> None:
+    """It is not put together again in the next tick, only to be refused once more; a single namespace stays."""
+    shards = Shards(max_rows=100)
+    rows = dict.fromkeys("abc", 10)
+    (whole,) = shards.of(rows, 1000)
+    shards.refused(whole)
+    assert shards.of(rows, 1000) == (("a",), ("b", "c"))
+    shards.refused(("a",))
+    shards.refused(("unknown", "shard"))
+    for _ in range(38):
+        assert shards.of(rows, 1000) == (("a",), ("b", "c"))
+    assert shards.of(rows, 1000) == (whole,)
