@@ -24,6 +24,7 @@ from scaler.ports import Clock
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE_S = 0.05  # wall seconds between two advances: short, so that a scrape never waits for a long one
+_SHOWN_EVERY_S = 60.0  # how old the cluster file becomes
 _GPU_INTERVAL_S = 15.0  # what an activity reading is averaged over, as dcgm-exporter is scraped
 
 
@@ -54,6 +55,7 @@ class Fleet:
         self._vllm = VllmText(plant.profile)
         self._activity = _Activity()
         self._published: object = None
+        self._shown_s = 0.0  # when the cluster file was last written
         self._stop = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._task: asyncio.Task[None] | None = None
@@ -105,6 +107,8 @@ class Fleet:
             view = self.view()
             if _shape(view) != self._published:
                 await self._publish(view)
+            elif self._clock.now_s() - self._shown_s >= _SHOWN_EVERY_S:
+                await self._show(view)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _SLICE_S)
 
@@ -116,13 +120,16 @@ class Fleet:
         return now_s
 
     async def _publish(self, view: FleetView) -> None:
-        files = {
-            self.targets_path: targets_document(view, self.namespace, self.address),
-            self.cluster_path: cluster_document(view, self.namespace, self.plant.name),
-        }
-        for path, document in files.items():
-            await asyncio.to_thread(replace_file, path, json.dumps(document, indent=1).encode())
+        targets = targets_document(view, self.namespace, self.address)
+        await asyncio.to_thread(replace_file, self.targets_path, json.dumps(targets, indent=1).encode())
+        await self._show(view)
         self._published = _shape(view)
+
+    async def _show(self, view: FleetView) -> None:
+        """Write the cluster file: also when nothing has changed, for a view that has not been renewed is stale."""
+        self._shown_s = self._clock.now_s()
+        document = cluster_document(view, self.namespace, self.plant.name, self._shown_s)
+        await asyncio.to_thread(replace_file, self.cluster_path, json.dumps(document, indent=1).encode())
 
     async def _serve_pod(self, request: web.Request) -> web.Response:
         self._catch_up()
@@ -182,8 +189,8 @@ def targets_document(view: FleetView, namespace: str, address: str) -> list[dict
     return [*pods, {"targets": [address], "labels": exporter}]
 
 
-def cluster_document(view: FleetView, namespace: str, name: str) -> dict[str, Any]:
-    """Return the cluster file that Headway's file view reads."""
+def cluster_document(view: FleetView, namespace: str, name: str, at_s: float) -> dict[str, Any]:
+    """Return the cluster file that Headway's file view reads, as of a time (Unix seconds)."""
     workload = {
         "namespace": namespace,
         "name": name,
@@ -191,7 +198,7 @@ def cluster_document(view: FleetView, namespace: str, name: str) -> dict[str, An
         "rollout": False,
         "pods": [_pod_document(pod) for pod in view.pods],
     }
-    return {"schema": 1, "at_s": view.at_s, "workloads": [workload]}
+    return {"schema": 1, "at_s": at_s, "workloads": [workload]}
 
 
 def _pod_document(pod: PodView) -> dict[str, Any]:
