@@ -1,26 +1,24 @@
 """One workload, one tick: from what was seen to what it should have, every adjustment on the trail."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
 from scaler.core.claims import pool_within_reason
+from scaler.core.conditions import missing_signals, notes_of
 from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.front import work_in_front, works_at_zero
-from scaler.core.observation import GatewayReading, QueueReading, ReplicaCounts, WorkloadObservation
+from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
-from scaler.core.pool import Standing
 from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
 from scaler.core.state import WorkloadState
-from scaler.core.values import Known, Missing, Reading, Reason, WorkloadId, describe, is_benign
+from scaler.core.values import Known, Missing, Reading, Reason, WorkloadId
 
-# Members that every decision asks for: looking one up in its enum costs as much as making a small object.
+# Every decision asks for it, and a member is as slow to look up as a small object is to make.
 _OBSERVE = Mode.OBSERVE
-_BELIEVED = Standing.BELIEVED
-_DOUBTED = tuple(standing for standing in Standing if standing is not _BELIEVED)
 
 
 @dataclass(slots=True)
@@ -134,8 +132,8 @@ def _with_view(
         demand=load.demand.up,
         uncapped=wish,
         lower=clamps.bounded(min(need, trail.target), *bounds),
-        missing=_missing(load, terms.settings),
-        notes=_notes(load, rollout=seen.rollout),
+        missing=missing_signals(load, terms.settings),
+        notes=notes_of(load, rollout=seen.rollout),
     )
     return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
 
@@ -283,44 +281,3 @@ def _recommendation(
         changed=state.changed,
         trail=tuple(trail.steps) if trail else (),
     )
-
-
-_QUEUE_SIGNALS = tuple(field.name for field in fields(QueueReading))
-_GATEWAY_SIGNALS = tuple(field.name for field in fields(GatewayReading))
-_NO_GAPS = frozenset({("queue_time_s", Reason.NO_COMPLETIONS)})  # a quantile of nothing is no number
-
-
-def _missing(load: Load, settings: WorkloadSettings) -> tuple[str, ...]:
-    """Return `signal: reason` for each signal that should be known and is not."""
-    if load.queue is not None:
-        return _absent("", load.queue, _QUEUE_SIGNALS)
-    gaps = load.pool.gaps()
-    if not gaps and load.gateway is None:
-        return ()
-    missing = tuple(
-        f"{name}: {signal.reason} ({signal.unknown} of {load.pool.ready})"
-        for name, signal in gaps
-        if (name, signal.reason) not in _NO_GAPS and (name != "slots" or settings.slots_per_replica is None)
-    )
-    return missing if load.gateway is None else missing + _absent("gateway_", load.gateway, _GATEWAY_SIGNALS)
-
-
-def _absent(prefix: str, source: QueueReading | GatewayReading, names: tuple[str, ...]) -> tuple[str, ...]:
-    readings: list[tuple[str, Reading]] = [(name, getattr(source, name)) for name in names]
-    return tuple(
-        f"{prefix}{name}: {describe(r)}" for name, r in readings if not isinstance(r, Known) and not is_benign(r)
-    )
-
-
-def _notes(load: Load, *, rollout: bool) -> tuple[str, ...]:
-    """Return the conditions that a person should know of."""
-    standings = load.pool.standings
-    doubted = standings.get(_BELIEVED, 0) != load.pool.ready
-    notes = [f"{s.value}: {standings[s]}" for s in _DOUBTED if standings.get(s)] if doubted else []
-    if load.implausible:
-        notes.append(f"implausible: {load.implausible}")
-    if load.counts.blocked:
-        notes.append(f"waiting_for_capacity: {load.counts.blocked}")
-    if rollout:
-        notes.append("rollout")
-    return tuple(notes)
