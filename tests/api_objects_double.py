@@ -189,10 +189,15 @@ class Objects:
             self._record(Change(self.version, place.collection, "DELETED", before, last))
             return last
 
-    def compact(self) -> None:
-        """Forget history and continue tokens, as etcd does every five minutes."""
+    def forget_pages(self) -> None:
+        """Forget what continue tokens refer to."""
         with self.changed:
             self._snapshots.clear()
+
+    def compact(self) -> None:
+        """Forget history and continue tokens, as etcd does every five minutes."""
+        self.forget_pages()
+        with self.changed:
             self.version += 1
             self.oldest = self.version
 

@@ -135,6 +135,23 @@ class ApiServerDouble:
     def come_back(self) -> None:
         self.gone = False
 
+    @contextlib.contextmanager
+    def restarting(self) -> Iterator[None]:
+        """Be a process that is being replaced: its port refuses connections, its continue tokens are worth nothing."""
+        self._server.shutdown()
+        self._server.socket.close()
+        self._server.socket = socket.socket()  # it keeps the port, and does not listen yet
+        self._server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._server.socket.bind(self._server.server_address)
+        self.cut_watches()
+        self.objects.forget_pages()
+        try:
+            yield
+        finally:
+            self._server.socket.listen(_Server.request_queue_size)
+            self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+            self._thread.start()
+
     def fail(self, kind: Any, **settings: Any) -> Fault:
         """Add a fault and return it."""
         fault = Fault(kind, **settings)

@@ -98,6 +98,17 @@ def test_a_short_fault_costs_no_list() -> None:
         assert it.view.progress["pods"].lists == 1
 
 
+def test_an_api_server_that_is_replaced_costs_no_list() -> None:
+    """While its port refuses connections the view waits; then the watch goes on from where it was."""
+    with cluster(*engine(1)) as it:
+        it.sees(["engine-0"])
+        with it.server.restarting():
+            until(lambda: "refused" in it.view.progress["pods"].problem, "a refused connection")
+        it.put(pod("engine-1"))
+        it.sees(["engine-0", "engine-1"])
+        assert it.view.progress["pods"].lists == 1
+
+
 def test_a_watch_that_hangs_ages() -> None:
     """A watch that says nothing proves nothing: the view ages from the last word, while all stands as it was."""
     with cluster(*engine(1)) as it:
@@ -111,10 +122,11 @@ def test_a_watch_that_hangs_ages() -> None:
 
 
 def test_a_watch_that_is_silent_for_too_long_is_replaced() -> None:
-    """After the longest silence that a watch may keep it is cut, and a list tells what it did not."""
-    with cluster(*engine(1), pace=Pace(backoff_s=0.01, silence_s=0.2)) as it:
+    """After the longest silence that a watch may keep comes a list, at once: a kind that is quiet is no fault."""
+    with cluster(*engine(1), pace=Pace(backoff_s=1000.0, silence_s=0.2)) as it:
         it.sees(["engine-0"])
-        until(lambda: it.view.progress["pods"].lists >= 2, "another list")
+        until(lambda: it.view.progress["pods"].lists >= 3, "another list, and another")
+        assert it.view.problems == ()
 
 
 def test_a_watch_that_is_accepted_and_says_nothing_is_no_evidence() -> None:

@@ -166,6 +166,13 @@ def test_a_silent_server(server: ApiServerDouble) -> None:
     assert late.value.reason == "Timeout"
 
 
+def test_a_server_that_is_not_there(server: ApiServerDouble) -> None:
+    """A refused connection is no silence: nothing was asked, and nobody waited in vain for an answer."""
+    with connected(server) as api, server.restarting(), pytest.raises(ApiError, match="refused") as absent:
+        api.get(MAPS)
+    assert (absent.value.status, absent.value.reason) == (0, "Unreachable")
+
+
 def test_closing_ends_what_is_under_way(server: ApiServerDouble) -> None:
     """Closing the connection ends a call that hangs, and refuses new ones."""
     fault, failures = server.fail("hang"), Queue[ApiError]()

@@ -317,6 +317,9 @@ def _as_api_errors(what: str, flight: Flight) -> Iterator[None]:
         yield
     except ApiException as error:
         raise ApiError(0, "Unreachable", f"{what}: {_short(str(error.reason))}") from error
+    except urllib3.exceptions.ConnectTimeoutError as error:  # also a refused connection, which the library calls so too
+        reason = "Cut" if flight.is_cut else "Unreachable"
+        raise ApiError(0, reason, f"{what}: no connection: {_short(str(error))}") from error
     except (urllib3.exceptions.TimeoutError, TimeoutError) as error:
         raise ApiError(0, "Timeout", f"{what}: no answer in time") from error
     except (urllib3.exceptions.HTTPError, ConfigException, OSError, ValueError) as error:

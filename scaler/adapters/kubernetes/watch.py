@@ -3,7 +3,11 @@
 The list is the truth and the watch an economy. So whatever a watch does that is not plainly right (it has expired, it
 says nothing for too long, it runs late, it sends what is no event) ends in another list; a fault of the network does
 not, as long as it is short: the watch goes on from the last resourceVersion. A watch that is accepted and says nothing
-is no evidence: a view ages until a list, an event or a bookmark (which API servers send every minute) was heard.
+is no evidence: a view ages until a list, an event or a bookmark was heard.
+
+API servers send a bookmark every minute, but only once they know that time has passed for a kind: something of it has
+changed, or etcd has told its progress (which kubeadm has it do every 5 s, and etcd by itself every 10 minutes). So a
+kind of which nothing changes may say nothing though all is well. That is no fault: it is listed again, every 90 s.
 """
 
 import random
@@ -26,8 +30,8 @@ _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 GONE: Final = 410
-# Silence proves nothing, and an event that is too large can never be read over this watch.
-LIST_AFTER: Final = frozenset({"Timeout", "TooLarge"})
+SILENCE: Final = "Timeout"  # nothing came, over a connection that was there
+LIST_AFTER: Final = frozenset({"TooLarge"})  # such an event can never be read over this watch
 REFUSED: Final = frozenset({401, 403, 404, 405})  # nothing that a quick second try would change
 
 
@@ -40,7 +44,7 @@ class Pace:
     backoff_max_s: float = 30.0
     refused_s: float = 60.0  # after 403 and the like
     watch_s: float = 300.0  # the server is asked to end a watch after this long
-    silence_s: float = 90.0  # a watch that says nothing for longer (bookmarks come every 60 s) is cut
+    silence_s: float = 90.0  # after a watch that says nothing for longer (bookmarks come every 60 s) comes a list
     relist_after_s: float = 120.0  # without evidence for longer, nothing but a list is believed
 
 
@@ -185,7 +189,7 @@ class Follower(Generic[T]):
         self._tell(synced=True, refused=False, unknown=False, problem="", lists=self.progress.lists + 1, lag_s=0.0)
 
     def _follow(self) -> bool:
-        """Watch until the watch ends; return whether it said anything."""
+        """Watch until the watch ends; return whether it said anything, or was silent for so long that a list must."""
         watch = self._open()
         self._tell(watches=self.progress.watches + 1)
         heard = False
@@ -197,6 +201,10 @@ class Follower(Generic[T]):
                     raise _WatchError(f"WATCH {self._path}: events come {self.progress.lag_s:.0f} s late")
                 if self._stop.is_set():
                     break
+        except ApiError as error:
+            if error.reason != SILENCE:
+                raise
+            self._version, heard = "", True  # the silence itself was the wait
         finally:
             watch.cut()
             with self._lock:
@@ -273,12 +281,9 @@ class Follower(Generic[T]):
         if problem != self.progress.problem:
             _log.warning("watch_failed", kind=self.name, error=problem)
         self._tell(problem=problem, refused=refused, unknown=status == 404)
-        wait_s = self._pace.refused_s if refused else self._pace.backoff_s * 2.0 ** min(self._failures, 16)
+        backoff_s = min(self._pace.backoff_s * 2.0 ** min(self._failures, 16), self._pace.backoff_max_s)
         self._failures += 1
-        self._stop.wait(self._clock.wall_duration(self._spread(min(wait_s, self._longest_s(refused=refused)))))
-
-    def _longest_s(self, *, refused: bool) -> float:
-        return self._pace.refused_s if refused else self._pace.backoff_max_s
+        self._stop.wait(self._clock.wall_duration(self._spread(self._pace.refused_s if refused else backoff_s)))
 
     def _spread(self, seconds: float) -> float:
         return seconds * self._chance.uniform(0.5, 1.0)
