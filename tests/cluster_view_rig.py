@@ -13,7 +13,7 @@ from scaler.adapters.kubernetes.view import KubernetesClusterView
 from scaler.adapters.kubernetes.watch import Pace
 from scaler.adapters.kubernetes.workloads import Workloads
 from scaler.config.live import observed_workload, settings_of
-from scaler.config.models import DecisionSettings
+from scaler.config.models import DecisionSettings, WorkloadSettings
 from scaler.config.platform import Platform
 from scaler.core.values import WorkloadId
 from scaler.ports import ClusterSnapshot, SourceError, WorkloadView
@@ -82,6 +82,11 @@ class Cluster:
             return self.view.look().workloads.get(workload)
         except SourceError:
             return None
+
+    def settings(self, workload: WorkloadId = ENGINE) -> WorkloadSettings:
+        """Return the settings of one workload, which must be there."""
+        every = {WorkloadId(it.namespace, it.name): it for it in self.workloads.current().workloads}
+        return every[workload]
 
     def sees(self, pods: Sequence[str], workload: WorkloadId = ENGINE) -> None:
         """Wait until these are a workload's ready pods."""

@@ -23,6 +23,7 @@ def pod(
     created: str = CREATED,
     node: str = "node-1",
     labels: dict[str, str] | None = None,
+    gpus: int | None = None,
 ) -> Json:
     """Return a pod of the Deployment `app`, or controlled by something else, or (None) by nothing."""
     scheduled = not (gated or unschedulable)
@@ -45,12 +46,17 @@ def pod(
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
         "spec": {
-            "containers": [{"name": "engine", "ports": [{"containerPort": 8000, "protocol": "TCP"}]}],
+            "containers": [_engine(gpus)],
             **({"nodeName": node} if scheduled else {}),
             **({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]} if gated else {}),
         },
         "status": {"phase": phase if scheduled else "Pending", "podIP": "10.0.0.7", "conditions": conditions},
     }  # fmt: skip
+
+
+def _engine(gpus: int | None) -> Json:
+    limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}} if gpus is not None else {}
+    return {"name": "engine", "ports": [{"containerPort": 8000, "protocol": "TCP"}], **limits}
 
 
 def full_pod(workload: int, number: int, *, namespaces: int = 200) -> Json:
@@ -123,22 +129,31 @@ def _managed(manager: str) -> Json:
 
 
 def deployment(
-    name: str, *, namespace: str = "tenant", replicas: int = 1, labels: dict[str, str] | None = None
+    name: str,
+    *,
+    namespace: str = "tenant",
+    replicas: int = 1,
+    labels: dict[str, str] | None = None,
+    gpus: int | None = None,
 ) -> Json:
-    """Return a Deployment that selects `app: name`."""
-    return _workload_resource("Deployment", name, namespace, replicas, labels)
+    """Return a Deployment that selects `app: name`, or these labels."""
+    return _workload_resource("Deployment", name, namespace, replicas, labels, gpus)
 
 
 def stateful_set(name: str, *, namespace: str = "tenant", replicas: int = 1) -> Json:
     """Return a StatefulSet that selects `app: name`."""
-    return _workload_resource("StatefulSet", name, namespace, replicas, None)
+    return _workload_resource("StatefulSet", name, namespace, replicas, None, None)
 
 
-def _workload_resource(kind: str, name: str, namespace: str, replicas: int, labels: dict[str, str] | None) -> Json:
+def _workload_resource(
+    kind: str, name: str, namespace: str, replicas: int, labels: dict[str, str] | None, gpus: int | None
+) -> Json:
+    selected = labels or {"app": name}
+    template = {"metadata": {"labels": selected}, "spec": {"containers": [_engine(gpus)]}}
     return {
         "apiVersion": "apps/v1", "kind": kind,
         "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "creationTimestamp": CREATED},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels or {"app": name}}},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": selected}, "template": template},
     }  # fmt: skip
 
 

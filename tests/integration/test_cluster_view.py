@@ -540,3 +540,28 @@ def test_it_ends_at_once_whatever_it_is_doing() -> None:
         it.view.close()
         names = {thread.name for thread in threading.enumerate()}
         assert not {name for name in names if name.startswith(("follow-", "read-scales"))}
+
+
+def test_a_replica_costs_what_its_pod_template_asks_for() -> None:
+    """The template's GPUs are the least that a replica costs; when it changes, only its own workload's settings do."""
+    other = WorkloadId("tenant", "other")
+    more = (scaled_object("other", gpusPerReplica="16"), deployment("other", gpus=8))
+    with cluster(scaled_object("engine", gpusPerReplica="0.5"), deployment("engine", gpus=8), *more) as it:
+        until(lambda: it.look() and it.settings().gpus_per_replica == 8.0, "the template's GPUs")
+        kept = it.settings(other)
+        assert kept.gpus_per_replica == 16.0
+        it.put(deployment("engine", gpus=4))
+        until(lambda: it.look() and it.settings().gpus_per_replica == 4.0, "the new template's GPUs")
+        assert it.settings(other) is kept
+
+
+def test_of_a_kind_whose_template_is_not_watched_a_pod_tells_the_gpus() -> None:
+    """A replica costs what its pods ask for, and as much while there is no pod."""
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "engine"}
+    member = pod("engine-0", gpus=2)
+    target = {**deployment("engine"), "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
+    with cluster(scaled_object("engine", target=rollout), target, member) as it:
+        until(lambda: it.engine() and it.settings().gpus_per_replica == 2.0, "the pod's GPUs")
+        it.remove(member)
+        it.sees([])
+        assert it.settings().gpus_per_replica == 2.0

@@ -33,6 +33,7 @@ class _Group:
     labels: Labels
     pods: dict[str, PodRecord] = field(default_factory=dict)
     workloads: tuple[WorkloadId, ...] = ()
+    gpus: int | None = None  # that a pod of it asks for: they are of one template
 
 
 @dataclass(eq=False, slots=True)
@@ -72,6 +73,9 @@ class Members:
             self._leave(space, old, key[1])
         if group.pods.get(key[1]) != seen.record:  # else the record that is held is kept, and nothing is touched
             group.pods[key[1]] = seen.record
+            self._touched.update(group.workloads)
+        if group.gpus != seen.gpus:
+            group.gpus = seen.gpus
             self._touched.update(group.workloads)
         space.group_of[key[1]] = group
 
@@ -121,6 +125,10 @@ class Members:
         """Make a workload's view; `spec` is the number of replicas that its scale target was told."""
         pods = [pod for group in self._groups.get(workload, ()) for pod in group.pods.values()]
         return view_of(pods, spec)
+
+    def gpus(self, workload: WorkloadId) -> int | None:
+        """Return the GPUs that a workload's pods ask for, each, of two versions the larger; None: that is not known."""
+        return max((group.gpus for group in self._groups.get(workload, ()) if group.gpus is not None), default=None)
 
     def _keys(self, namespace: str) -> Iterator[Key]:
         for name in (namespace,) if namespace else tuple(self._namespaces):

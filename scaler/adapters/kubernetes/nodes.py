@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Final
 
+from scaler.adapters.kubernetes.gpus import gpus_in
 from scaler.adapters.kubernetes.objects import Object, condition, items, labels_of, part, text, time_of
 
 VIRTUAL_TAINT: Final = "virtual-kubelet.io/provider"
@@ -17,10 +18,6 @@ STARTUP_TAINTS: Final = (
     "node.cloudprovider.kubernetes.io/uninitialized",
     "karpenter.sh/unregistered",
 )
-# Extended resources that are GPUs, whole, sliced (nvidia.com/mig-1g.10gb) or of another vendor.
-_GPU_RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi")
-_GPU_PREFIXES: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
-_MAX_GPUS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def read_node(it: Object) -> NodeRecord | None:
         schedulable=spec.get("unschedulable") is not True,
         terminating=bool(metadata.get("deletionTimestamp")),
         taints=taints,
-        gpus=_gpus(part(status, "allocatable")),
+        gpus=gpus_in(part(status, "allocatable")),
         labels=dict(labels),
         provider=text(spec, "providerID"),
         virtual=VIRTUAL_TAINT in taints or VIRTUAL_LABEL in labels,
@@ -82,12 +79,3 @@ def _taints(spec: Object) -> tuple[str, ...]:
         if (key := text(taint, "key")) and text(taint, "effect") in {"NoSchedule", "NoExecute"}
     }
     return tuple(sorted(found))
-
-
-def _gpus(allocatable: Object) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name, quantity in allocatable.items():
-        is_gpu = name in _GPU_RESOURCES or name.startswith(_GPU_PREFIXES)
-        if is_gpu and isinstance(quantity, str) and quantity.isdecimal() and len(quantity) <= 6:
-            found[intern(name)] = min(int(quantity), _MAX_GPUS)
-    return found

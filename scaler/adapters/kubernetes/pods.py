@@ -8,6 +8,7 @@ from enum import Enum
 from sys import intern
 from typing import Any, Final
 
+from scaler.adapters.kubernetes.gpus import gpus_of
 from scaler.adapters.kubernetes.objects import Object, condition, items, labels_of, part, text, time_of
 from scaler.ports import PodRecord
 
@@ -43,6 +44,7 @@ class SeenPod:
     record: PodRecord
     controller: Controller
     labels: Labels
+    gpus: int | None = None  # that it asks for; None where that is not known
 
 
 class PodState(Enum):
@@ -98,7 +100,7 @@ def read_pod(it: Object) -> SeenPod | None:
         scheduled_s=time_of(scheduled, "lastTransitionTime") if scheduled.get("status") == "True" else None,
         ready_s=time_of(ready, "lastTransitionTime") if is_ready else None,
     )
-    return SeenPod(record, controller, labels)
+    return SeenPod(record, controller, labels, gpus_of(spec))
 
 
 def controller_of(metadata: Object) -> Controller:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from scaler.adapters.kubernetes.gpus import gpus_of
 from scaler.adapters.kubernetes.objects import Object, count, part, text
 from scaler.adapters.kubernetes.pods import Controller
 from scaler.adapters.kubernetes.selectors import Selector, of_label_selector, of_text
@@ -61,6 +62,8 @@ class Scale:
 
     replicas: int
     selector: Selector
+    gpus: int | None = None  # that the pod template asks for; None where it names none
+    has_template: bool = False  # whether the template was seen
 
 
 def target_ref(target: ScaleTarget, namespace: str) -> TargetRef | None:
@@ -75,7 +78,9 @@ def read_workload_resource(it: Object) -> Scale | None:
     """Return the scale of a Deployment or a StatefulSet; None where it cannot be read."""
     spec = part(it, "spec")
     replicas, selector = count(spec, "replicas", 1), of_label_selector(part(spec, "selector"))
-    return None if replicas is None or selector is None else Scale(replicas, selector)
+    if replicas is None or selector is None:
+        return None
+    return Scale(replicas, selector, gpus_of(part(part(spec, "template"), "spec")), has_template=True)
 
 
 def read_scale(scale: Object) -> Scale | None:

@@ -119,8 +119,10 @@ class KubernetesClusterView:
         claims = self._workloads.claims()
         with self._lock:
             self._follow(claims)
-            self._remake(self._members.take_touched())
-            return ClusterSnapshot(at_s, self._snapshot)
+            gpus = self._remake(self._members.take_touched())
+            snapshot = ClusterSnapshot(at_s, self._snapshot)
+        self._workloads.learn_gpus(gpus)
+        return snapshot
 
     def nodes(self) -> NodesView:
         """Return all nodes; SourceError while they have never been listed."""
@@ -212,18 +214,27 @@ class KubernetesClusterView:
         if self._scales.pop(workload, None) is not None:
             self._members.expect(workload, None)
 
-    def _remake(self, touched: set[WorkloadId]) -> None:
+    def _remake(self, touched: set[WorkloadId]) -> Mapping[WorkloadId, int | None]:
+        """Make views anew, and return how many GPUs a replica of theirs takes.
+
+        Of a kind whose template is not watched only its pods tell. While it has none, the last that was known holds.
+        """
+        gpus: dict[WorkloadId, int | None] = {}
         if not touched:
-            return
+            return gpus
         for workload in touched:
             scale = self._scales.get(workload)
             if scale is None:
                 self._views.pop(workload, None)
-            else:
-                self._views[workload] = self._members.view(workload, scale.replicas)
+                continue
+            self._views[workload] = self._members.view(workload, scale.replicas)
+            count = scale.gpus or self._members.gpus(workload)
+            if count is not None or scale.has_template:
+                gpus[workload] = count
         targets = self._claims.targets if self._claims else {}
         self._reader.hurry(targets[it] for it in touched if it in targets)
         self._snapshot = MappingProxyType(dict(self._views))
+        return gpus
 
     def _watched(self, target: TargetRef) -> bool:
         followers = self._apps.get((target.group, target.kind), ())

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from scaler.adapters.kubernetes.events import Subject
+from scaler.adapters.kubernetes.gpus import Raise, TemplateGpus
 from scaler.adapters.kubernetes.objects import Key, Object, count, part, text, time_of
 from scaler.adapters.kubernetes.targets import TargetRef, target_ref
 from scaler.config.findings import Severity
@@ -93,6 +94,7 @@ class Workloads:
         self._observed_workload = observed_workload
         self._lock = threading.Lock()
         self._claims: dict[tuple[str, Key], Claim] = {}
+        self._gpus = TemplateGpus()
         self._resolved: Claims | None = Claims(Policy(decision=decision))
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
         self.scaled_objects = _Sink(self, "ScaledObject")
@@ -106,8 +108,18 @@ class Workloads:
         """Return all workloads as they are now; the same object as long as nothing has changed."""
         with self._lock:
             if self._resolved is None:
-                self._resolved = _resolve(self._decision, self._claims.values())
+                self._resolved = _resolve(self._decision, self._claims.values(), self._gpus.raised)
+                self._gpus.keep(self._resolved.targets.keys())
             return self._resolved
+
+    def learn_gpus(self, gpus: Mapping[WorkloadId, int | None]) -> None:
+        """Take what the pod templates of some workloads ask for; None where nothing is known of it.
+
+        From the next tick on a replica costs that much at least: of what its manifest says only more than that counts.
+        """
+        with self._lock:
+            if self._gpus.learn(gpus):
+                self._resolved = None
 
     def subject_of(self, workload: WorkloadId) -> Subject:
         """Return the object that made a workload; of one that is gone, a ScaledObject that no uid is known of."""
@@ -210,7 +222,7 @@ def _seen(metadata: Object) -> object:
     return text(metadata, "uid"), count(metadata, "generation"), ours
 
 
-def _resolve(decision: DecisionSettings, claims: Iterable[Claim]) -> Claims:
+def _resolve(decision: DecisionSettings, claims: Iterable[Claim], raised: Raise) -> Claims:
     """Say who has the say.
 
     Two objects on one target would move it in turn: the older one keeps it, and the other is refused. So it is with
@@ -230,7 +242,7 @@ def _resolve(decision: DecisionSettings, claims: Iterable[Claim]) -> Claims:
         elif claim.settings is not None and (rival := taken.setdefault(target.resource, key)) != key:
             problems += (f"spec.scaleTargetRef must be nobody else's, was {target}, which {rival} scales",)
         elif claim.settings is not None:
-            settings[key], targets[key] = claim.settings, target
+            settings[key], targets[key] = raised(key, claim.settings), target
         if problems:
             refused[key] = problems
     ordered = tuple(settings[key] for key in sorted(settings))
