@@ -1,7 +1,7 @@
 """The live view over real HTTP: what it sees, how old it says that is, and what it does when the server misbehaves."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from scaler.core.observation import ReplicaCounts
 from scaler.core.values import Reason, WorkloadId
 from scaler.ports import SourceError
 from tests.api_rig import PATIENT
+from tests.api_server_double import ApiServerDouble
 from tests.cluster_view_rig import ENGINE, QUICK, cluster, engine, until
 from tests.kubernetes_objects import deployment, node, pod, scaled_object, stateful_set
 
@@ -284,6 +285,41 @@ def test_without_the_right_to_nodes_the_rest_works() -> None:
             it.view.nodes()
 
 
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scaledobjects.keda.sh"
+
+
+def crd(**labels: str) -> Callable[[ApiServerDouble], object]:
+    """Install KEDA's CRD with labels; `version` stands for the one that tells its version."""
+    named = {"app.kubernetes.io/version": labels["version"]} if labels else {}
+    return lambda server: server.put(CRD, {"metadata": {"name": "scaledobjects.keda.sh", "labels": named}})
+
+
+def test_a_keda_that_is_too_old_is_told_of() -> None:
+    """The version that its CRD is labelled with is enough to say so."""
+    with cluster(*engine(1), prepare=crd(version="2.16.1")) as it:
+        until(lambda: it.view.problems, "a problem")
+        (line,) = it.view.problems
+        assert "KEDA must be 2.17 or newer, was 2.16.1" in line
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        crd(version="2.17.2"),
+        crd(),
+        lambda _: None,
+        lambda server: server.fail("status", path=CRD, status=403, reason="Forbidden"),
+    ],
+)
+def test_of_a_keda_that_nothing_is_known_of_nothing_is_said(prepare: Callable[[ApiServerDouble], object]) -> None:
+    """A version that is well, is not told, or may not be read is no problem, and is not asked for again and again."""
+    with cluster(*engine(1), prepare=prepare) as it:
+        until(lambda: it.server.count("get", CRD), "the question")
+        it.sees(["engine-0"])
+        assert it.view.problems == ()
+        assert it.server.count("get", CRD) == 1
+
+
 def test_nodes_are_kept_too() -> None:
     """Nodes come with the age of their own view."""
     with cluster(node("n"), node("m", gpus=None)) as it:
@@ -521,14 +557,15 @@ def test_it_asks_for_what_its_rules_grant_and_no_more() -> None:
     custom = deployment("canary") | {"kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}
     with cluster(*engine(1), scaled_object("a", target=rollout), custom, pod("c-0", app="canary")) as it:
         it.sees(["c-0"], WorkloadId("tenant", "a"))
+        until(lambda: it.server.count("get", CRD), "the question for KEDA's version")
         asked = {
             (verb, path.rpartition("/")[2]) for verb, path in it.server.requests if path not in it.server.documents
         }
     granted = {
-        (verb, resource.removeprefix("*/"))
+        (verb, name)
         for rule in (*RULES_VIEW, *RULES_CLUSTER)
         for verb in rule.verbs
-        for resource in rule.resources
+        for name in rule.names or (resource.removeprefix("*/") for resource in rule.resources)
     }
     assert asked == granted
 

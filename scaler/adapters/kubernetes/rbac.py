@@ -7,6 +7,8 @@ scale subresource. No Secrets, nothing that runs, no wildcard but the one that a
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scaler.adapters.kubernetes.keda import CRD
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -16,10 +18,12 @@ class Rule:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     without: str
+    names: tuple[str, ...] = ()  # of the only objects that it is about; empty: all
 
     def to_manifest(self) -> dict[str, Any]:
         """Return it as it stands in a Role."""
-        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        rule = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        return {**rule, "resourceNames": list(self.names)} if self.names else rule
 
 
 _FOLLOWED: Final = ("list", "watch")
@@ -32,5 +36,8 @@ RULES_VIEW: Final = (
     Rule("*", ("*/scale",), ("get",), "targets of other kinds than Deployment and StatefulSet have no view"),
     Rule("autoscaling", ("horizontalpodautoscalers",), _FOLLOWED, "no HPA can be observed"),
 )
-# Of the cluster: nodes have no namespace.
-RULES_CLUSTER: Final = (Rule("", ("nodes",), _FOLLOWED, "lead times are not told apart by node, nothing is placed"),)
+# Of the cluster: these have no namespace.
+RULES_CLUSTER: Final = (
+    Rule("", ("nodes",), _FOLLOWED, "lead times are not told apart by node, nothing is placed"),
+    Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), "a KEDA too old is not told of", (CRD,)),
+)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from scaler.adapters.kubernetes.api import ApiConnection, path
+from scaler.adapters.kubernetes.keda import KedaVersion
 from scaler.adapters.kubernetes.keeping import Kept
 from scaler.adapters.kubernetes.members import Members, Membership
 from scaler.adapters.kubernetes.nodes import NodeRecord, read_node
@@ -62,6 +63,7 @@ class KubernetesClusterView:
         self._nodes: Kept[NodeRecord] = Kept()
         self._kept: Mapping[tuple[str, str], Kept[Scale]] = {DEPLOYMENTS: Kept(), STATEFUL_SETS: Kept()}
         self._reader = ScaleReader(api, scale_pace)
+        self._keda = KedaVersion(api)
         self._claims: Claims | None = None
         self._scales: dict[WorkloadId, Scale] = {}
         self._views: dict[WorkloadId, WorkloadView] = {}
@@ -95,10 +97,15 @@ class KubernetesClusterView:
         for follower in self._followers():
             follower.start()
         self._reader.start()
+        self._keda.start()
 
     def close(self) -> None:
         """End every watch and its thread; what hangs in a call ends with its time-out, or as the connection closes."""
-        threads: tuple[Follower[Any] | ScaleReader, ...] = (*self._followers(), self._reader)
+        threads: tuple[Follower[Any] | ScaleReader | KedaVersion, ...] = (
+            *self._followers(),
+            self._reader,
+            self._keda,
+        )
         for it in threads:
             it.stop()
         for it in threads:
@@ -153,6 +160,7 @@ class KubernetesClusterView:
     def problems(self) -> tuple[str, ...]:
         """One short line for each thing that keeps the view from being whole, the first of many; no secrets."""
         found = [f"{it.name}: {it.progress.problem}" for it in self._followers() if it.progress.problem]
+        found += filter(None, [self._keda.problem])
         lines = [f"{workload}: {reason}" for workload, reason in self.absent.items()]
         refused = self._workloads.claims().refused
         lines += (f"{workload}: {'; '.join(problems)}" for workload, problems in refused.items())
