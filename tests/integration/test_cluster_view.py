@@ -320,6 +320,28 @@ def test_of_a_keda_that_nothing_is_known_of_nothing_is_said(prepare: Callable[[A
         assert it.server.count("get", CRD) == 1
 
 
+def test_figures_tell_what_the_view_has_done_and_how_it_stands() -> None:
+    """Lists, events and what was odd are counted by kind; refused and absent workloads, and the age, are told."""
+    odd = pod("odd", labels={f"label-{number}": "" for number in range(101)})
+    with cluster(*engine(1), odd, scaled_object("bad", slo="never"), scaled_object("lone")) as it:
+        it.put(pod("engine-1"))
+        it.sees(["engine-0", "engine-1"])
+        it.clock.at_s += 7.0
+        figures = it.view.figures
+        assert figures.age_s == pytest.approx(7.0)
+        assert (figures.lists["pods"], figures.events["pods"], figures.odd["pods"]) == (1, 1, 1)
+        assert figures.lists.keys() >= {"deployments", "statefulsets", "scaledobjects", "nodes"}
+        assert (figures.refused, figures.absent) == (1, 1)
+
+
+def test_figures_before_the_first_list() -> None:
+    """While nothing was listed there is no age."""
+    with cluster(prepare=lambda server: server.fail("status", status=503), synced=False) as it:
+        until(lambda: it.view.problems)
+        assert it.view.figures.age_s is None
+        assert sum(it.view.figures.lists.values()) == 0
+
+
 def test_nodes_are_kept_too() -> None:
     """Nodes come with the age of their own view."""
     with cluster(node("n"), node("m", gpus=None)) as it:

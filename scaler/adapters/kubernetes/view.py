@@ -7,18 +7,19 @@ KEDA did not make, nodes), whatever the number of workloads, and for targets of 
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from scaler.adapters.kubernetes.api import ApiConnection, path
+from scaler.adapters.kubernetes.api import ApiConnection
+from scaler.adapters.kubernetes.following import Following, PodSink
 from scaler.adapters.kubernetes.keda import KedaVersion
 from scaler.adapters.kubernetes.keeping import Kept
 from scaler.adapters.kubernetes.members import Members, Membership
 from scaler.adapters.kubernetes.nodes import NodeRecord, read_node
-from scaler.adapters.kubernetes.objects import Key
-from scaler.adapters.kubernetes.pods import SeenPod, read_pod
+from scaler.adapters.kubernetes.pods import read_pod
 from scaler.adapters.kubernetes.scales import ScalePace, ScaleReader, ScaleReading
 from scaler.adapters.kubernetes.targets import Scale, TargetRef, read_workload_resource
 from scaler.adapters.kubernetes.watch import Follower, Pace, Progress
@@ -39,6 +40,18 @@ class NodesView:
 
     at_s: float
     nodes: tuple[NodeRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFigures:
+    """What a view has done since it started, and how it stands. Kinds are plurals: `pods`, `deployments`."""
+
+    age_s: float | None  # of the newest snapshot that there could be; None while there could be none
+    lists: Mapping[str, int]
+    events: Mapping[str, int]
+    odd: Mapping[str, int]  # objects and events that could not be read, by kind
+    refused: int  # workloads whose manifests have errors, or that another has taken the target of
+    absent: int  # workloads of the policy that the view has nothing of
 
 
 class KubernetesClusterView:
@@ -69,8 +82,8 @@ class KubernetesClusterView:
         self._views: dict[WorkloadId, WorkloadView] = {}
         self._absent: dict[WorkloadId, str] = {}
         self._snapshot: Mapping[WorkloadId, WorkloadView] = {}
-        follow = _Following(api, tuple(namespaces), pace, chance)
-        self._pods = follow.all("pods", ("api", "v1"), read_pod, _PodSink(self._members, self._lock))
+        follow = Following(api, tuple(namespaces), pace, chance)
+        self._pods = follow.all("pods", ("api", "v1"), read_pod, PodSink(self._members, self._lock))
         self._apps = {
             kind: follow.all(plural, ("apis", "apps", "v1"), read_workload_resource, self._kept[kind])
             for kind, plural in ((DEPLOYMENTS, "deployments"), (STATEFUL_SETS, "statefulsets"))
@@ -121,7 +134,7 @@ class KubernetesClusterView:
         if waiting:
             said = "; ".join(it.progress.problem or f"{it.name}: not listed yet" for it in waiting)
             raise SourceError(Reason.VIEW_UNAVAILABLE, said)
-        age_s = max((it.age_s or 0.0) for it in self._evidence())
+        age_s = self._age_s()
         at_s = self._clock.now_s() - age_s  # told before looking: what comes in between is newer
         claims = self._workloads.claims()
         with self._lock:
@@ -167,6 +180,18 @@ class KubernetesClusterView:
         more = [f"and {len(lines) - _SHOWN_PROBLEMS} more"] if len(lines) > _SHOWN_PROBLEMS else []
         return (*found, *lines[:_SHOWN_PROBLEMS], *more)
 
+    @property
+    def figures(self) -> ViewFigures:
+        """The figures of this moment."""
+        lists, events, odd = Counter[str](), Counter[str](), Counter[str]()
+        for it in self._followers():
+            kind = it.name.partition(" ")[0]
+            lists[kind] += it.progress.lists
+            events[kind] += it.progress.events
+            odd[kind] += it.progress.odd
+        age_s = self._age_s() if self.ready else None
+        return ViewFigures(age_s, lists, events, odd, len(self._workloads.claims().refused), len(self.absent))
+
     def _followers(self) -> Iterator[Follower[Any]]:
         yield from self._pods
         for followers in self._apps.values():
@@ -192,6 +217,9 @@ class KubernetesClusterView:
         yield from self._pods
         for followers in self._apps.values():
             yield from (it for it in followers if it.progress.synced)
+
+    def _age_s(self) -> float:
+        return max((it.age_s or 0.0) for it in self._evidence())
 
     # With the lock held.
 
@@ -253,51 +281,3 @@ class KubernetesClusterView:
             return self._reader.get(target)
         scale = self._kept[target.group, target.kind].get((target.namespace, target.name))
         return ScaleReading(scale, "" if scale else f"there is no {target} that can be scaled")
-
-
-class _PodSink:
-    """Pods' way into the members, under the view's lock."""
-
-    def __init__(self, members: Members, lock: threading.Lock) -> None:
-        self._members = members
-        self._lock = lock
-
-    def replace(self, objects: Mapping[Key, SeenPod], namespace: str) -> None:
-        with self._lock:
-            self._members.replace(objects, namespace)
-
-    def put(self, key: Key, it: SeenPod) -> None:
-        with self._lock:
-            self._members.put(key, it)
-
-    def remove(self, key: Key) -> None:
-        with self._lock:
-            self._members.remove(key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Following:
-    """Makes followers alike."""
-
-    api: ApiConnection
-    namespaces: tuple[str, ...]
-    pace: Pace | None
-    chance: random.Random | None
-
-    def all(self, plural: str, root: tuple[str, ...], read: Any, sink: Any, **more: Any) -> tuple[Follower[Any], ...]:
-        """Follow a kind in the namespaces that are watched."""
-        if not self.namespaces:
-            return self.cluster(plural, root, read, sink, **more)
-        return tuple(
-            self._one(f"{plural} of {it}", path(*root, "namespaces", it, plural), read, sink, namespace=it, **more)
-            for it in self.namespaces
-        )
-
-    def cluster(
-        self, plural: str, root: tuple[str, ...], read: Any, sink: Any, **more: Any
-    ) -> tuple[Follower[Any], ...]:
-        """Follow a kind in the whole cluster."""
-        return (self._one(plural, path(*root, plural), read, sink, **more),)
-
-    def _one(self, name: str, where: str, read: Any, sink: Any, **more: Any) -> Follower[Any]:
-        return Follower(name, where, read, sink, self.api, pace=self.pace, chance=self.chance, **more)
