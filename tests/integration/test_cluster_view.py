@@ -100,7 +100,7 @@ def test_a_short_fault_costs_no_list() -> None:
 
 
 def test_an_api_server_that_is_replaced_costs_no_list() -> None:
-    """While its port refuses connections the view waits; then the watch goes on from where it was."""
+    """While its port refuses connections the view waits; then each watch goes on from where it was, and all is well."""
     with cluster(*engine(1)) as it:
         it.sees(["engine-0"])
         with it.server.restarting():
@@ -108,6 +108,7 @@ def test_an_api_server_that_is_replaced_costs_no_list() -> None:
         it.put(pod("engine-1"))
         it.sees(["engine-0", "engine-1"])
         assert it.view.progress["pods"].lists == 1
+        until(lambda: it.view.problems == (), "no fault of the past, also of kinds of which nothing happens")
 
 
 def test_a_watch_that_hangs_ages() -> None:
@@ -139,6 +140,10 @@ def test_a_watch_that_is_accepted_and_says_nothing_is_no_evidence() -> None:
         it.server.cut_watches()
         until(lambda: it.asked_all("watch"), "a new watch of every kind")
         assert it.age_s() == pytest.approx(100.0)
+        until(lambda: it.view.problems == (), "no fault of the past")
+        it.server.fail("hang", verb="list")
+        it.clock.at_s += 100.0
+        assert "pods: nothing was heard for 200 s" in it.view.problems
 
 
 def test_events_that_come_late_are_no_evidence_of_now() -> None:

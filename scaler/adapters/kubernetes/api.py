@@ -166,9 +166,19 @@ class ApiConnection:
                 return
         raise ApiError(0, "TooLarge", f"GET {path}: a list must have at most {_MAX_PAGES} pages")
 
-    def watch(self, path: str, query: Query | None = None, *, silence_s: float = 120.0) -> "Watch":
-        """Return a watch that has not begun. It fails after `silence_s` seconds in which nothing came."""
-        return Watch(self, path, {**(query or {}), "watch": "true"}, silence_s)
+    def watch(
+        self,
+        path: str,
+        query: Query | None = None,
+        *,
+        silence_s: float = 120.0,
+        accepted: Callable[[], object] = lambda: None,
+    ) -> "Watch":
+        """Return a watch that has not begun. It fails after `silence_s` seconds in which nothing came.
+
+        `accepted` is called as soon as the server has taken the watch, in the thread that iterates.
+        """
+        return Watch(self, path, {**(query or {}), "watch": "true"}, silence_s, accepted)
 
     def create(self, path: str, body: Mapping[str, Any], *, timeout_s: float | None = None) -> dict[str, Any]:
         """Create an object in the collection at `path`; ApiError 409 AlreadyExists."""
@@ -250,11 +260,14 @@ class Watch:
     event as raw JSON.
     """
 
-    def __init__(self, api: ApiConnection, path: str, query: Query, silence_s: float) -> None:
+    def __init__(
+        self, api: ApiConnection, path: str, query: Query, silence_s: float, accepted: Callable[[], object]
+    ) -> None:
         self._api = api
         self._path = path
         self._query = query
         self._silence_s = silence_s
+        self._accepted = accepted
         self._lock = threading.Lock()
         self._flight: Flight | None = None
         self._cut = False
@@ -279,6 +292,7 @@ class Watch:
         with self._api.flight() as flight:
             self._take(flight)
             with contextlib.closing(self._begin(what, flight)) as response:
+                self._accepted()
                 rest = b""
                 while chunk := self._read(what, response, flight):
                     *lines, rest = (rest + chunk).split(b"\n")

@@ -172,7 +172,7 @@ class KubernetesClusterView:
     @property
     def problems(self) -> tuple[str, ...]:
         """One short line for each thing that keeps the view from being whole, the first of many; no secrets."""
-        found = [f"{it.name}: {it.progress.problem}" for it in self._followers() if it.progress.problem]
+        found = [f"{it.name}: {said}" for it in self._followers() if (said := it.progress.problem or it.silence)]
         found += filter(None, [self._keda.problem])
         lines = [f"{workload}: {reason}" for workload, reason in self.absent.items()]
         refused = self._workloads.claims().refused

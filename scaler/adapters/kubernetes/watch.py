@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
-import orjson
 import structlog
 
 from scaler.adapters.kubernetes.api import ApiConnection, ApiError, Watch
@@ -24,12 +23,12 @@ from scaler.adapters.kubernetes.keeping import Sink
 from scaler.adapters.kubernetes.lag import Lag
 from scaler.adapters.kubernetes.lists import PAGE_OBJECTS, Visit, list_all
 from scaler.adapters.kubernetes.objects import Key, Object, key_of, part, text, time_of
+from scaler.adapters.kubernetes.watch_events import BOOKMARK, GONE, WatchError, read_event
 from scaler.ports import Clock
 
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-GONE: Final = 410
 SILENCE: Final = "Timeout"  # nothing came, over a connection that was there
 LIST_AFTER: Final = frozenset({"TooLarge"})  # such an event can never be read over this watch
 REFUSED: Final = frozenset({401, 403, 404, 405})  # nothing that a quick second try would change
@@ -66,10 +65,6 @@ class Progress:
 
 class Stopped(Exception):  # noqa: N818  # no error: it ends the thread's work wherever that is
     """The follower was stopped in the middle of a list."""
-
-
-class _WatchError(Exception):
-    """The watch itself said, or showed, that it cannot be gone on with; a list must follow."""
 
 
 class Follower(Generic[T]):
@@ -112,6 +107,7 @@ class Follower(Generic[T]):
         self._heard_s: float | None = None  # monotonic; the view is what it was in the cluster at this moment
         self._lag = Lag()
         self._failures = 0
+        self._logged = ""  # the last problem, until something is heard again
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watch: Watch | None = None
@@ -141,6 +137,12 @@ class Follower(Generic[T]):
         heard_s = self._heard_s
         return None if heard_s is None else max(0.0, self._clock.monotonic_s() - heard_s)
 
+    @property
+    def silence(self) -> str:
+        """One line about a kind of which nothing was heard for longer than a list should be away; else empty."""
+        age_s = self.age_s or 0.0
+        return f"nothing was heard for {age_s:.0f} s" if age_s > self._pace.relist_after_s else ""
+
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
@@ -149,7 +151,7 @@ class Follower(Generic[T]):
                 return
             except ApiError as error:
                 self._failed(str(error), status=error.status, reason=error.reason)
-            except _WatchError as error:
+            except WatchError as error:
                 self._failed(str(error), status=GONE)
             except Exception as error:  # noqa: BLE001  # the loop's edge: a fault of one object must not blind the view
                 self._failed(f"unexpected {type(error).__name__}: {error}", status=GONE)
@@ -198,7 +200,7 @@ class Follower(Generic[T]):
                 self._take(line)
                 heard, self._failures = True, 0
                 if (self.age_s or 0.0) > self._pace.relist_after_s:
-                    raise _WatchError(f"WATCH {self._path}: events come {self.progress.lag_s:.0f} s late")
+                    raise WatchError(f"WATCH {self._path}: events come {self.progress.lag_s:.0f} s late")
                 if self._stop.is_set():
                     break
         except ApiError as error:
@@ -221,7 +223,7 @@ class Follower(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": max(1, round(seconds)),
         }
-        watch = self._api.watch(self._path, query, silence_s=self._pace.silence_s)
+        watch = self._api.watch(self._path, query, silence_s=self._pace.silence_s, accepted=self._well)
         with self._lock:
             self._watch = watch
         if self._stop.is_set():  # `stop` may have looked for a watch before there was one
@@ -230,23 +232,21 @@ class Follower(Generic[T]):
 
     def _take(self, line: bytes) -> None:
         """Take one event over into the sink."""
-        try:
-            event = orjson.loads(line)
-        except ValueError as error:
-            raise _WatchError(f"WATCH {self._path}: sent what is no JSON: {error}") from None
-        kind, it = text(event, "type"), part(event, "object")
-        if kind == "ERROR":
-            raise _refusal(self._path, it)
-        if kind == "BOOKMARK":
+        kind, it = read_event(self._path, line)
+        if kind == BOOKMARK:
             self._tell(bookmarks=self.progress.bookmarks + 1)
-        elif kind in {"ADDED", "MODIFIED", "DELETED"}:
-            self._apply(kind, it)
         else:
-            raise _WatchError(f"WATCH {self._path}: sent an event of an unknown type")
+            self._apply(kind, it)
         self._version = text(part(it, "metadata"), "resourceVersion") or self._version
         self._heard_s = self._clock.monotonic_s() - self.progress.lag_s
-        if self.progress.problem:
+        if self._logged:
             _log.info("watch_well_again", kind=self.name)
+            self._logged = ""
+        self._well()
+
+    def _well(self) -> None:
+        """Drop what was wrong: the server has accepted the watch. Whether it also says something, the age tells."""
+        if self.progress.problem:
             self._tell(problem="", refused=False, unknown=False)
 
     def _apply(self, kind: str, it: Object) -> None:
@@ -278,8 +278,9 @@ class Follower(Generic[T]):
         refused = status in REFUSED
         if status == GONE or reason in LIST_AFTER:
             self._version = ""
-        if problem != self.progress.problem:
+        if problem != self._logged:
             _log.warning("watch_failed", kind=self.name, error=problem)
+            self._logged = problem
         self._tell(problem=problem, refused=refused, unknown=status == 404)
         backoff_s = min(self._pace.backoff_s * 2.0 ** min(self._failures, 16), self._pace.backoff_max_s)
         self._failures += 1
@@ -290,12 +291,3 @@ class Follower(Generic[T]):
 
     def _tell(self, **changes: Any) -> None:
         self.progress = replace(self.progress, **changes)
-
-
-def _refusal(path: str, status: Object) -> Exception:
-    """Return the error that an ERROR event stands for."""
-    code, reason = status.get("code"), text(status, "reason")
-    if code == GONE or reason in {"Expired", "Gone"}:
-        return ApiError(GONE, "Expired", f"WATCH {path}: its resourceVersion has expired")
-    number = code if isinstance(code, int) and not isinstance(code, bool) else 500
-    return ApiError(number, reason[:64], f"WATCH {path}: ended with {number} {reason[:64]}")
