@@ -339,6 +339,17 @@ def test_figures_tell_what_the_view_has_done_and_how_it_stands() -> None:
         assert (figures.refused, figures.absent) == (1, 1)
 
 
+def test_why_a_workload_cannot_be_used_is_told_by_its_name() -> None:
+    """One whose manifest has errors, and one whose target is not there, are each explained in a line."""
+    with cluster(*engine(1), scaled_object("bad", slo="never"), scaled_object("lone")) as it:
+        it.sees(["engine-0"])
+        said = it.view.explanations
+        assert said.keys() == {WorkloadId("tenant", "bad"), WorkloadId("tenant", "lone")}
+        assert "slo" in said[WorkloadId("tenant", "bad")]
+        assert "there is no Deployment tenant/lone" in said[WorkloadId("tenant", "lone")]
+        assert {f"{workload}: {reason}" for workload, reason in said.items()} == set(it.view.problems)
+
+
 def test_figures_before_the_first_list() -> None:
     """While nothing was listed there is no age."""
     with cluster(prepare=lambda server: server.fail("status", status=503), synced=False) as it:

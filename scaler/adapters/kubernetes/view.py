@@ -32,6 +32,7 @@ NOT_KEDAS: Final = "!scaledobject.keda.sh/name"
 DEPLOYMENTS, STATEFUL_SETS = ("apps", "Deployment"), ("apps", "StatefulSet")
 END_S: Final = 5.0
 _SHOWN_PROBLEMS: Final = 20
+_SHOWN_CHARACTERS: Final = 1000  # of what is said about one workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +171,19 @@ class KubernetesClusterView:
             return dict(self._absent)
 
     @property
+    def explanations(self) -> Mapping[WorkloadId, str]:
+        """Why workloads have no settings, or only those of an earlier manifest, or are not in the view. For people."""
+        found = {workload: [reason] for workload, reason in self.absent.items()}
+        for workload, problems in self._workloads.claims().refused.items():
+            found.setdefault(workload, []).extend(problems)
+        return {workload: "; ".join(said)[:_SHOWN_CHARACTERS] for workload, said in found.items()}
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """One short line for each thing that keeps the view from being whole, the first of many; no secrets."""
         found = [f"{it.name}: {said}" for it in self._followers() if (said := it.progress.problem or it.silence)]
         found += filter(None, [self._keda.problem])
-        lines = [f"{workload}: {reason}" for workload, reason in self.absent.items()]
-        refused = self._workloads.claims().refused
-        lines += (f"{workload}: {'; '.join(problems)}" for workload, problems in refused.items())
+        lines = [f"{workload}: {reason}" for workload, reason in self.explanations.items()]
         more = [f"and {len(lines) - _SHOWN_PROBLEMS} more"] if len(lines) > _SHOWN_PROBLEMS else []
         return (*found, *lines[:_SHOWN_PROBLEMS], *more)
 
