@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scaler.config.models import Policy, WorkloadSettings
+from scaler.core.history import Grid, HistoryBatch, HistorySignal
 from scaler.core.observation import Observation, ReplicaCounts
 from scaler.core.published import Heartbeat, PublishedPlan, StoredPlan
 from scaler.core.state import EngineState
@@ -206,6 +207,14 @@ class PlanStore(Protocol):
         `seen` is the token of the previous call (None at first). Returns a new token and what is stored, or the same
         token (`is seen`) and None when nothing has changed.
         """
+        ...
+
+
+class HistoryStore(Protocol):
+    """Where the past is. The caller asks for as many workloads as it has memory for: 8 bytes for each point."""
+
+    async def read(self, signal: HistorySignal, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
+        """Return the past of workloads. Never raises: what cannot be read is missing, and is in `problems`."""
         ...
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -23,6 +23,7 @@ from scaler.config.load import timezones
 from scaler.config.process import ProcessConfig
 from scaler.config.validate import platform_of, policy_of
 from scaler.core.plan import Plan
+from scaler.core.values import WorkloadId
 from scaler.ports import Clock, Leadership, Notice, PlanStore
 
 
@@ -78,7 +79,10 @@ class ApiSide:
         def noticed(plan: Plan) -> tuple[Notice, ...]:
             return (*transitions.of(plan, stale_after_s=decision.stale_after_s), *workloads.take_notices())
 
-        return Cluster(view, workloads, notices, noticed, lambda: view.ready, lambda: view.problems)
+        def targets() -> Mapping[WorkloadId, tuple[str, str]]:
+            return {key: (target.kind, target.name) for key, target in workloads.claims().targets.items()}
+
+        return Cluster(view, workloads, notices, noticed, lambda: view.ready, lambda: view.problems, targets)
 
     def _close_with(self, close: Callable[[], None]) -> None:
         """Call something that may block when the role ends, in a thread."""

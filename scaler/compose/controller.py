@@ -10,6 +10,7 @@ import structlog
 
 from scaler.adapters.exporter import ControllerCollector, ControllerSnapshot
 from scaler.adapters.http import HttpServer, admin_server, metrics_app
+from scaler.compose.history import backfill_of
 from scaler.compose.metrics import observer_of
 from scaler.compose.outside import Cluster, outside_of_controller
 from scaler.compose.parts import AS_CONFIGURED, Overrides, announce, clock_of, registry_of_process
@@ -33,7 +34,7 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
     async with AsyncExitStack() as stack:
         outside = outside_of_controller(config, overrides, clock, stack)
         cluster = outside.cluster
-        observer = observer_of(config, cluster.view, clock, stack)
+        observer = observer_of(config, cluster, clock, stack)
         ports = Ports(
             policies=cluster.policies,
             observer=observer,
@@ -44,6 +45,7 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         )
         controller = Controller(ports, heartbeat_s=config.controller.heartbeat_s)
         poster = await _poster(cluster, clock, stack)
+        await backfill_of(config, outside, clock, stack)
         cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
         loop = ControlLoop(controller, clock, cadence, _reported(cluster, poster))
         registry = registry_of_process()

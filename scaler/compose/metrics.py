@@ -1,6 +1,6 @@
 """Builds the metrics sources and the observer over them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -11,40 +11,69 @@ from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
 from scaler.adapters.replay import ReplaySource
 from scaler.adapters.scrape import ScrapeSettings, ScrapeSource
 from scaler.adapters.signals.gateways import GatewayCollector
+from scaler.adapters.signals.presets import ENGINES
 from scaler.adapters.signals.profiles import ProfileCollector
 from scaler.adapters.signals.rabbitmq import QueueSettings
-from scaler.config.models import DecisionSettings
+from scaler.adapters.watched_targets import WatchedTargets
+from scaler.compose.outside import Cluster
+from scaler.config.models import DecisionSettings, Policy
 from scaler.config.process import GpuMetricsSection, MetricsSection, ProcessConfig, PrometheusSection
 from scaler.config.profiles import QueryProfile
 from scaler.config.validate import policy_of
-from scaler.ports import Clock, ClusterView, MetricsSource
+from scaler.core.values import WorkloadId
+from scaler.ports import Clock, MetricsSource, PolicySource
 
+_USUAL_PATH: Final = "/metrics"
 _LOOKBACK: Final = 4 / 3  # of the time after which a sample is stale: one that is late is seen as stale, not as missing
 
 
-def source_of(section: MetricsSection, clock: Clock, decision: DecisionSettings) -> MetricsSource:
-    """Return the metrics source that a section describes."""
+def source_of(
+    section: MetricsSection, clock: Clock, decision: DecisionSettings, cluster: Cluster | None = None
+) -> MetricsSource:
+    """Return the metrics source that a section describes; `cluster` tells the pods where those are scraped."""
     if section.prometheus is not None:
-        return PrometheusSource(_prometheus_settings(section.prometheus, decision), clock)
-    if (scrape := section.scrape) is not None and scrape.targets_file is not None:
-        return ScrapeSource(
-            ScrapeSettings(scrape.targets_file, scrape.timeout_s, scrape.max_bytes, scrape.concurrency), clock
+        return PrometheusSource(prometheus_settings(section.prometheus, decision), clock)
+    if (scrape := section.scrape) is not None:
+        bounds = ScrapeSettings(scrape.targets_file, scrape.timeout_s, scrape.max_bytes, scrape.concurrency)
+        targets = (
+            WatchedTargets(cluster.view, scrape.ports, _Paths(cluster.policies).of)
+            if scrape.pods and cluster is not None
+            else None
         )
+        return ScrapeSource(bounds, clock, targets)
     if section.replay is not None:
         return ReplaySource(section.replay.file)
     raise ValueError("metrics must name a source")
 
 
-def observer_of(config: ProcessConfig, view: ClusterView, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
-    """Return the observer of a controller over its cluster view; `stack` closes what it opens."""
+class _Paths:
+    """Where the engine of each workload serves its metrics."""
+
+    def __init__(self, policies: PolicySource) -> None:
+        self._policies = policies
+        self._policy: Policy | None = None
+        self._engines: Mapping[WorkloadId, str] = {}
+
+    def of(self, workload: WorkloadId) -> str:
+        """Return the path; the usual one for an engine that is not known."""
+        policy = self._policies.current()
+        if policy is not self._policy:
+            self._policy = policy
+            self._engines = {WorkloadId(w.namespace, w.name): w.engine for w in policy.workloads}
+        preset = ENGINES.get(self._engines.get(workload, ""))
+        return preset.path if preset else _USUAL_PATH
+
+
+def observer_of(config: ProcessConfig, cluster: Cluster, clock: Clock, stack: AsyncExitStack) -> CollectingObserver:
+    """Return the observer of a controller over its cluster; `stack` closes what it opens."""
     if config.metrics is None:
         raise ValueError("a controller needs metrics")
     decision = policy_of(config).decision
-    engines = _Metrics(config.metrics, clock, decision, stack)
+    engines = _Metrics(config.metrics, clock, decision, stack, cluster)
     gpus = _gpu_metrics(config.gpu_metrics, engines, clock, decision, stack)
     return CollectingObserver(
         engines.source,
-        view,
+        cluster.view,
         clock,
         decision,
         replicas=engines.replicas(),
@@ -59,11 +88,16 @@ class _Metrics:
     """One place where metrics come from, and how they are read there: aggregated by a server, or sample by sample."""
 
     def __init__(
-        self, section: MetricsSection, clock: Clock, decision: DecisionSettings, stack: AsyncExitStack
+        self,
+        section: MetricsSection,
+        clock: Clock,
+        decision: DecisionSettings,
+        stack: AsyncExitStack,
+        cluster: Cluster | None = None,
     ) -> None:
         self._clock = clock
         self._decision = decision
-        self.source = source_of(section, clock, decision)
+        self.source = source_of(section, clock, decision, cluster)
         stack.push_async_callback(self.source.close)
         self._server: Server | None = None
         if isinstance(self.source, PrometheusSource) and section.prometheus is not None:
@@ -103,7 +137,8 @@ def _gpu_metrics(
     return engines if section.same else _Metrics(section, clock, decision, stack)
 
 
-def _prometheus_settings(section: PrometheusSection, decision: DecisionSettings) -> PrometheusSettings:
+def prometheus_settings(section: PrometheusSection, decision: DecisionSettings) -> PrometheusSettings:
+    """Return how to speak to the Prometheus of a section."""
     header = section.tenant_header
     return PrometheusSettings(
         url=section.url,

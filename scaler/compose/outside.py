@@ -4,7 +4,7 @@ The API server's part is in `cluster.py`, imported where it is configured: the c
 all of Headway.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from scaler.compose.stores import make_room_for_plan, plan_path
 from scaler.config.process import ProcessConfig
 from scaler.config.validate import policy_of
 from scaler.core.plan import Plan
+from scaler.core.values import WorkloadId
 from scaler.ports import Clock, ClusterView, Leadership, Notice, Notices, PlanStore, PolicySource
 from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.policy import FixedPolicy
@@ -30,6 +31,7 @@ class Cluster:
     noticed: Callable[[Plan], tuple[Notice, ...]] = lambda _: ()  # what to tell people after each plan
     ready: Callable[[], bool] = lambda: True  # whether there is enough to decide on
     problems: Callable[[], tuple[str, ...]] = tuple  # one line each
+    targets: Callable[[], Mapping[WorkloadId, tuple[str, str]]] = dict  # kind and name of what a workload scales
 
 
 @dataclass(frozen=True, slots=True)

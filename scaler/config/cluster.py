@@ -54,7 +54,7 @@ class ClusterSection(Section):
 
 
 class ConfigMapSection(Section):
-    """The plan as ConfigMaps: an index, a heartbeat and shards, whose names begin with `name`."""
+    """The plan as ConfigMaps: an index, with the heartbeat in it, and shards, whose names begin with `name`."""
 
     namespace: Namespace = OWN_NAMESPACE
     name: ObjectName = "headway-plan"

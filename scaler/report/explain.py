@@ -25,6 +25,7 @@ _NEEDS = {
     "demand": "the demand asks for it",
     "backlog": "the backlog has to drain within the lead time",
     "work_in_queue": "the queue holds work",
+    "work_at_gateway": "the gateway receives requests or holds some back",
     "silent_at_target": "silent replicas count as if at target",
 }
 _STEPS = {

@@ -33,7 +33,7 @@ class TickReport:
     """What one tick did, for logs, metrics and `/plan`."""
 
     plan: Plan
-    version: PlanVersion | None  # of what is published; None before the first publication
+    version: PlanVersion | None  # of what was last published, or tried; None before the first publication
     leading: bool
     published: bool  # the answers had changed, and were written
     took_s: float  # on the wall
@@ -141,9 +141,11 @@ class Controller:
 
     async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:
         version = _next_version(self._version, self._led or 0, plan.at_s)
+        # Used up whatever comes of it: a write that failed may have arrived, and one version must never name two plans.
+        self._version = version
         beat = Heartbeat(version, plan.at_s, stopped)
         await self._ports.plans.publish(PublishedPlan(version, answers), beat)
-        self._version, self._answers = version, answers
+        self._answers = answers
         self._beat_due_s = plan.at_s + self._heartbeat_s
 
 
@@ -156,10 +158,13 @@ def _next_version(current: PlanVersion | None, epoch: int, now_s: float) -> Plan
     """Return a version above the current one: scalers accept no older plan.
 
     Where there is no current one, the store may have been lost while scalers live on. Sequences then start from the
-    time, which is above what any store counted up to with a plan every few seconds.
+    time, which is above what any store counted up to with a plan every few seconds. StoreError where a later leader has
+    published: who is not elected (epoch 0) goes on in whatever epoch there is, but nobody publishes in another's.
     """
     if current is None:
         return PlanVersion(epoch, int(now_s))
     if current.epoch < epoch:
         return PlanVersion(epoch, 1)
+    if current.epoch > epoch > 0:
+        raise StoreError(f"epoch must be at least that of the published plan ({current.epoch}), was {epoch}")
     return PlanVersion(current.epoch, current.sequence + 1)

@@ -12,12 +12,12 @@ from scaler.adapters.history.backfill import Backfill, BackfillSettings
 from scaler.adapters.history.combined import CombinedHistory
 from scaler.adapters.history.joins import PastTarget, served_query, served_signal
 from scaler.adapters.history.kept import KeptHistory
-from scaler.adapters.history.model import Grid, HistorySignal
 from scaler.adapters.history.own import OwnHistory
 from scaler.adapters.history.ranges import PrometheusRanges, RangeAnswer
 from scaler.adapters.prometheus import PrometheusSettings
 from scaler.adapters.signals.presets import ENGINES
 from scaler.config.models import Unit
+from scaler.core.history import Grid, HistorySignal
 from scaler.core.values import WorkloadId
 from tests.history_rig import NEEDED, PROMETHEUS, PROMTOOL, START_S, Asked, Recorded, every, prometheus_of
 

@@ -21,6 +21,7 @@ async def test_the_example_of_a_cluster_file_is_read() -> None:
     """It is of the shape that the view reads, and has the workloads of the example configuration."""
     config = load_config(EXAMPLES / "headway.yaml")
     assert config.cluster is not None
+    assert config.cluster.file is not None
     snapshot = await FileClusterView(config.cluster.file).snapshot()
     assert set(snapshot.workloads) == {WorkloadId(w.namespace, w.name) for w in policy_of(config).workloads}
     chat = snapshot.workloads[WorkloadId("demo", "chat")]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from scaler.adapters.clock import SystemClock
-from scaler.adapters.history.model import Grid, HistorySignal
 from scaler.adapters.history.own import OwnHistory, OwnSettings
 from scaler.adapters.history.ranges import MAX_POINTS, PrometheusRanges
 from scaler.adapters.prometheus import PrometheusSettings
+from scaler.core.history import Grid, HistorySignal
 from scaler.core.values import WorkloadId
 from tests.history_rig import DAY_S, NEEDED, PROMETHEUS, PROMTOOL, START_S, Asked, Recorded, every, prometheus_of
 

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import grpc
@@ -89,7 +90,7 @@ async def test_a_controller_killed_in_a_surge_leaves_the_answer_and_finds_it_aga
 
 async def test_an_engine_that_fails_every_scrape_lowers_nothing(tmp_path: Path) -> None:
     """Windows of a second: without the engine's answers the target would have had time to fall."""
-    windows = {"hold": "200ms", "rateWindow": "400ms", "staleAfter": "500ms", "frozenAfter": "1s"}
+    windows: dict[str, Any] = {"hold": "200ms", "rateWindow": "400ms", "staleAfter": "500ms", "frozenAfter": "1s"}
     async with rig_in(tmp_path, rate={"period": "1s"}, **windows) as rig:
         _, controller = await rig.start("controller")
         _, addresses = await rig.start("scaler")

@@ -1,6 +1,7 @@
 """Projection, for all samples: what is absent never becomes a number, and the order of series never matters."""
 
 import math
+from dataclasses import fields
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +47,7 @@ def samples_of(preset: Preset) -> st.SearchStrategy[list[Sample]]:
 
 
 def _readings(replica: ReplicaReading) -> dict[str, Reading]:
-    return {name: getattr(replica, name) for name in ReplicaReading.__slots__ if name != "pod"}
+    return {name: getattr(replica, name) for name in (f.name for f in fields(ReplicaReading)) if name != "pod"}
 
 
 @given(samples_of(VLLM), samples_of(VLLM))

@@ -324,3 +324,34 @@ async def test_a_plan_that_was_decided_before_a_change_of_leader_is_not_publishe
     report = await rig.controller().tick()
     assert not report.published
     assert rig.plans.plans == 0
+
+
+async def test_a_version_that_may_have_been_written_is_not_used_again() -> None:
+    """A write that failed may have arrived: the next plan is newer than it, with other content or not."""
+
+    class Doubtful(BreakableStore):
+        async def publish(self, plan: PublishedPlan, heartbeat: Heartbeat) -> None:
+            await super().publish(plan, heartbeat)
+            if self.plans == 1:
+                raise StoreError("no answer")
+
+    rig = Rig(plans=Doubtful())
+    controller = rig.controller()
+    assert not (await controller.tick()).published
+    first = (await rig.stored()).plan.version
+    rig.clock.at_s += 15
+    assert (await controller.tick()).published
+    assert (await rig.stored()).plan.version > first
+
+
+async def test_nobody_publishes_in_the_epoch_of_a_later_leader() -> None:
+    """A plan of a later epoch is in the store: an elected controller of an earlier one leaves it alone."""
+    rig = Rig(leadership=HandLeadership(epoch=2))
+    theirs = PlanVersion(3, 5)
+    answer = Answer(7, "", active=True, present=True)
+    await rig.plans.publish(PublishedPlan(theirs, {CHAT: answer}), Heartbeat(theirs, rig.clock.at_s, {}))
+    rig.observer.sees = BUSY
+    report = await rig.controller().tick()
+    assert not report.published
+    assert "epoch must be at least" in report.problems[0]
+    assert (await rig.stored()).plan.version == theirs

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.adapters.history.kept import KeptHistory, Past
-from scaler.adapters.history.model import Grid, Values
+from scaler.core.history import Grid, Values
 from scaler.core.values import WorkloadId
 from scaler.ports import StoreError
 

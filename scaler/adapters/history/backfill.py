@@ -17,8 +17,8 @@ import structlog
 
 from scaler.adapters.history.joins import OWNER, PastTarget, served_query, served_signal
 from scaler.adapters.history.kept import KeptHistory, Past
-from scaler.adapters.history.model import Grid, HistoryBatch
 from scaler.adapters.history.ranges import RangeAnswer, RangeSource
+from scaler.core.history import Grid, HistoryBatch
 from scaler.core.values import Reason, WorkloadId
 from scaler.ports import SourceError
 

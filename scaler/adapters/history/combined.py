@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from scaler.adapters.history.kept import KeptHistory
-from scaler.adapters.history.model import Grid, HistoryBatch, HistorySignal, HistoryStore
+from scaler.core.history import Grid, HistoryBatch, HistorySignal
 from scaler.core.values import WorkloadId
+from scaler.ports import HistoryStore
 
 
 class CombinedHistory:

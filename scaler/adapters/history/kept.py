@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 
 from scaler.adapters.files import replace_file
-from scaler.adapters.history.model import Grid, Values
+from scaler.core.history import Grid, Values
 from scaler.core.values import WorkloadId
 from scaler.ports import StoreError
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.adapters.exporter import CAPACITY, DEMAND, LEAD_TIME, REPLICAS
-from scaler.adapters.history.model import Grid, HistoryBatch, HistorySignal, Series, Values
 from scaler.adapters.history.ranges import MAX_POINTS, RangeAnswer, RangeSource
 from scaler.adapters.promql import one_of, quoted
+from scaler.core.history import Grid, HistoryBatch, HistorySignal, Series, Values
 from scaler.core.values import WorkloadId
 from scaler.ports import SourceError
 

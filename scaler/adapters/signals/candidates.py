@@ -99,6 +99,7 @@ class Preset:
     owners: tuple[tuple[str, str], ...]
     signals: tuple[Signal, ...]
     motion: tuple[Signal, ...] = ()  # read only to see whether the engine moves; their `field` is no reading
+    path: str = "/metrics"  # where the engine serves them
     version: str = ""  # the newest version of the engine that it was checked against
     notes: str = ""  # a Markdown list for docs/signals.md: what is not exported, what differs, and what follows
 

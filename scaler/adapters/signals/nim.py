@@ -41,6 +41,7 @@ def _probed(signal: Signal) -> Signal:
 
 NIM = Preset(
     name="nim",
+    path="/v1/metrics",
     version="1.x, 2.1.6",
     owners=(("namespace", "pod"),),
     signals=(

@@ -19,6 +19,7 @@ def _counter(field: str, *names: str, labels: tuple[str, ...] = (), unit: Unit |
 
 TRTLLM = Preset(
     name="trtllm",
+    path="/prometheus/metrics",  # /metrics is JSON
     version="main of 2026 (050f80d)",
     owners=(("namespace", "pod"),),
     signals=(

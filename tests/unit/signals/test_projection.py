@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -464,7 +464,7 @@ def all_readings(replica: ReplicaReading) -> dict[str, Reading]:
     """Return a replica's readings by name."""
     return {
         name: value
-        for name in ReplicaReading.__slots__
+        for name in (field.name for field in fields(ReplicaReading))
         if isinstance(value := getattr(replica, name), Known | Missing | Stale)
     }
 

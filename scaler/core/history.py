@@ -1,9 +1,8 @@
 """What a history is: values on a grid of UTC, in which what is not known stays unknown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,11 +96,3 @@ class HistoryBatch:
     grid: Grid
     series: Mapping[WorkloadId, Series]
     problems: tuple[str, ...] = ()
-
-
-class HistoryStore(Protocol):
-    """Where the past is. The caller asks for as many workloads as it has memory for: 8 bytes for each point."""
-
-    async def read(self, signal: HistorySignal, workloads: Sequence[WorkloadId], grid: Grid) -> HistoryBatch:
-        """Return the past of workloads. Never raises: what cannot be read is missing, and is in `problems`."""
-        ...
