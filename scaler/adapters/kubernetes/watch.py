@@ -107,6 +107,7 @@ class Follower(Generic[T]):
         self._heard_s: float | None = None  # monotonic; the view is what it was in the cluster at this moment
         self._lag = Lag()
         self._failures = 0
+        self._failed_with = 0  # the last failure's status
         self._logged = ""  # the last problem, until something is heard again
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -278,6 +279,9 @@ class Follower(Generic[T]):
         refused = status in REFUSED
         if status == GONE or reason in LIST_AFTER:
             self._version = ""
+        if status == GONE and self._failed_with != GONE:
+            self._failures = 0  # the server answers again: what was waited for before is over
+        self._failed_with = status
         if problem != self._logged:
             _log.warning("watch_failed", kind=self.name, error=problem)
             self._logged = problem
