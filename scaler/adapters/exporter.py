@@ -7,12 +7,12 @@ has at most `MAX_SERIES_PER_WORKLOAD` series. docs/metrics.md is generated from 
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from scaler.adapters.collection import CollectionStats
+from scaler.adapters.metric_specs import MetricSpec, Row, counter, families_of, gauge
 from scaler.core.plan import Plan, Recommendation
 from scaler.core.published import PlanVersion
 from scaler.core.values import Missing, Reading, value_of
@@ -24,89 +24,58 @@ TERMS = ("slots", "kv_cache", "queue_time", "gpu_activity")
 _WORKLOAD = ("namespace", "workload")
 
 
-class Kind(StrEnum):
-    """The two kinds of metrics that are exported."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-
-
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """One metric: its name as exposed, its labels and what it says."""
-
-    name: str
-    kind: Kind
-    labels: tuple[str, ...]
-    help: str
-
-    def family(self) -> Metric:
-        """Return an empty family of this metric."""
-        if self.kind is Kind.COUNTER:
-            return CounterMetricFamily(self.name.removesuffix("_total"), self.help, labels=self.labels)
-        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
-
-
-def _gauge(name: str, text: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, Kind.GAUGE, labels, text)
-
-
-RECOMMENDED = _gauge(
+RECOMMENDED = gauge(
     "headway_recommendation_replicas",
     "Replicas recommended: target is the decision, told what KEDA is given, lower and upper its bounds, uncapped the"
     " wish before any clamp.",
     *_WORKLOAD,
     "kind",
 )
-REPLICAS = _gauge("headway_replicas", "Replicas that there are, by state.", *_WORKLOAD, "state")
-ACTIVE = _gauge("headway_active", "Whether the workload is to have at least one replica.", *_WORKLOAD)
-SATURATION = _gauge(
-    "headway_saturation_ratio", "Consumer saturation; 1 = consumers at their target limits.", *_WORKLOAD
-)
-TERM = _gauge(
+REPLICAS = gauge("headway_replicas", "Replicas that there are, by state.", *_WORKLOAD, "state")
+ACTIVE = gauge("headway_active", "Whether the workload is to have at least one replica.", *_WORKLOAD)
+SATURATION = gauge("headway_saturation_ratio", "Consumer saturation; 1 = consumers at their target limits.", *_WORKLOAD)
+TERM = gauge(
     "headway_saturation_term_ratio", "Consumer saturation by term, before the largest is taken.", *_WORKLOAD, "term"
 )
-DEMAND = _gauge("headway_demand_per_second", "Work units that arrive per second, before any queue.", *_WORKLOAD)
-CAPACITY = _gauge(
+DEMAND = gauge("headway_demand_per_second", "Work units that arrive per second, before any queue.", *_WORKLOAD)
+CAPACITY = gauge(
     "headway_capacity_per_second", "Work units per second that one replica sustains inside its SLO.", *_WORKLOAD
 )
-LEAD_TIME = _gauge("headway_lead_time_seconds", "Time from a change in demand to a replica that serves it.", *_WORKLOAD)
-EVIDENCE_AGE = _gauge("headway_evidence_age_seconds", "Time since the load was last known.", *_WORKLOAD)
-MISSING = _gauge(
+LEAD_TIME = gauge("headway_lead_time_seconds", "Time from a change in demand to a replica that serves it.", *_WORKLOAD)
+EVIDENCE_AGE = gauge("headway_evidence_age_seconds", "Time since the load was last known.", *_WORKLOAD)
+MISSING = gauge(
     "headway_workload_missing",
     "1 for a signal that should be known and is not, with the reason; signal=other stands for all further ones.",
     *_WORKLOAD,
     "signal",
     "reason",
 )
-CONDITION = _gauge(
+CONDITION = gauge(
     "headway_workload_condition",
     "Replicas that a condition concerns (1 where it concerns the whole workload); condition=other stands for all"
     " further ones.",
     *_WORKLOAD,
     "condition",
 )
-LEADER = _gauge("headway_leader", "Whether this controller publishes plans.")
-WORKLOADS = _gauge("headway_workloads", "Workloads in the latest plan.")
-EPOCH = _gauge("headway_plan_epoch", "Epoch of the published plan.")
-SEQUENCE = _gauge("headway_plan_sequence", "Sequence of the published plan within its epoch.")
-TICK_DURATION = _gauge("headway_tick_duration_seconds", "Wall time that the latest tick took.")
-TICK_AGE = _gauge("headway_last_tick_age_seconds", "Time since the latest completed tick.")
-TICKS = MetricSpec("headway_ticks_total", Kind.COUNTER, (), "Ticks completed.")
-TICK_ERRORS = MetricSpec("headway_tick_errors_total", Kind.COUNTER, (), "Ticks that failed.")
-TICKS_SKIPPED = MetricSpec(
-    "headway_ticks_skipped_total", Kind.COUNTER, (), "Ticks left out because the one before still ran."
-)
-SOURCE_FETCHES = MetricSpec("headway_source_fetches_total", Kind.COUNTER, (), "Fetches from metrics sources.")
-SOURCE_FAILURES = MetricSpec(
+LEADER = gauge("headway_leader", "Whether this controller publishes plans.")
+WORKLOADS = gauge("headway_workloads", "Workloads in the latest plan.")
+EPOCH = gauge("headway_plan_epoch", "Epoch of the published plan.")
+SEQUENCE = gauge("headway_plan_sequence", "Sequence of the published plan within its epoch.")
+TICK_DURATION = gauge("headway_tick_duration_seconds", "Wall time that the latest tick took.")
+TICK_AGE = gauge("headway_last_tick_age_seconds", "Time since the latest completed tick.")
+TICKS = counter("headway_ticks_total", "Ticks completed.")
+TICK_ERRORS = counter("headway_tick_errors_total", "Ticks that failed.")
+TICKS_SKIPPED = counter("headway_ticks_skipped_total", "Ticks left out because the one before still ran.")
+SOURCE_FETCHES = counter("headway_source_fetches_total", "Fetches from metrics sources.")
+SOURCE_FAILURES = counter(
     "headway_source_failures_total",
-    Kind.COUNTER,
-    ("what", "reason"),
     "Fetches that failed (what is the preset), views of the cluster that failed (what=cluster), answers that could not"
     " be read (reason=invalid_value) or were incomplete (reason=partial_answer).",
+    "what",
+    "reason",
 )
-COLLECTION_DURATION = _gauge("headway_collection_seconds", "Wall time that the latest tick took to collect and read.")
-SIGNAL_MATCHED = _gauge(
+COLLECTION_DURATION = gauge("headway_collection_seconds", "Wall time that the latest tick took to collect and read.")
+SIGNAL_MATCHED = gauge(
     "headway_signal_matched", "1 for each metric name that carried a signal in the latest tick.", "signal", "metric"
 )
 
@@ -151,10 +120,6 @@ class ControllerSnapshot:
     tick_duration_s: float | None
 
 
-# A metric, the labels after namespace and workload, and the value.
-_Row = tuple[MetricSpec, tuple[str, ...], float]
-
-
 class ControllerCollector(Collector):
     """Renders a controller's snapshot. Workloads are shown by the leader only, so that each has one set of series."""
 
@@ -171,27 +136,21 @@ class ControllerCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Return the families without samples, so that a registry sees a name that is taken."""
-        return [spec.family() for spec in METRICS]
+        return families_of(METRICS)
 
     def collect(self) -> Iterator[Metric]:
         """Render the snapshot as it is now."""
-        snapshot = self._snapshot()
-        families = {spec.name: spec.family() for spec in METRICS}
+        yield from families_of(METRICS, self._rows(self._snapshot()))
+
+    def _rows(self, snapshot: ControllerSnapshot) -> Iterator[Row]:
         for spec, value in _controller_rows(snapshot, self._now_s()):
-            _add(families, spec, (), value)
+            yield spec, (), value
         if self._collection is not None:
-            for spec, labels, value in _collection_rows(self._collection()):
-                _add(families, spec, labels, value)
+            yield from _collection_rows(self._collection())
         if snapshot.leading and snapshot.plan is not None:
             for key, item in sorted(snapshot.plan.recommendations.items()):
-                identity = (key.namespace, key.name)
                 for spec, labels, value in workload_rows(item):
-                    _add(families, spec, (*identity, *labels), value)
-        yield from families.values()
-
-
-def _add(families: dict[str, Metric], spec: MetricSpec, labels: tuple[str, ...], value: float) -> None:
-    families[spec.name].add_sample(spec.name, dict(zip(spec.labels, labels, strict=True)), value)
+                    yield spec, (key.namespace, key.name, *labels), value
 
 
 def _controller_rows(snapshot: ControllerSnapshot, now_s: float) -> Iterator[tuple[MetricSpec, float]]:
@@ -209,7 +168,7 @@ def _controller_rows(snapshot: ControllerSnapshot, now_s: float) -> Iterator[tup
         yield TICK_DURATION, snapshot.tick_duration_s
 
 
-def _collection_rows(stats: CollectionStats) -> Iterator[_Row]:
+def _collection_rows(stats: CollectionStats) -> Iterator[Row]:
     """Yield the series of collecting: labels are presets, reasons, signals and their candidate names, no others."""
     yield SOURCE_FETCHES, (), float(stats.fetches_total)
     for (what, reason), count in sorted(stats.failures_total.items()):
@@ -221,7 +180,7 @@ def _collection_rows(stats: CollectionStats) -> Iterator[_Row]:
             yield SIGNAL_MATCHED, (signal, name), 1.0
 
 
-def workload_rows(item: Recommendation) -> Iterator[_Row]:
+def workload_rows(item: Recommendation) -> Iterator[Row]:
     """Yield the series of one workload, at most `MAX_SERIES_PER_WORKLOAD`; what is not known is left out."""
     yield from _recommended(item)
     if not isinstance(item.counts, Missing):
@@ -242,14 +201,14 @@ def workload_rows(item: Recommendation) -> Iterator[_Row]:
         yield CONDITION, (condition,), float(count) if count.isdigit() else 1.0
 
 
-def _recommended(item: Recommendation) -> Iterator[_Row]:
+def _recommended(item: Recommendation) -> Iterator[Row]:
     counts = {"target": item.target, "told": item.told, "lower": item.lower, "upper": item.upper}
     for kind, count in (*counts.items(), ("uncapped", item.uncapped)):
         if not isinstance(count, Missing):
             yield RECOMMENDED, (kind,), float(count)
 
 
-def _known(spec: MetricSpec, labels: tuple[str, ...], reading: Reading) -> Iterator[_Row]:
+def _known(spec: MetricSpec, labels: tuple[str, ...], reading: Reading) -> Iterator[Row]:
     value = value_of(reading)
     if value is not None and math.isfinite(value):
         yield spec, labels, value
@@ -265,9 +224,3 @@ def _first(limit: int, items: Iterable[tuple[str, str]], rest: tuple[str, str]) 
     """Return the items, or the first of them and `rest` for all others."""
     unique = list(dict(items).items())  # a name once: two samples of equal labels are no exposition
     return unique if len(unique) <= limit else [*unique[: limit - 1], rest]
-
-
-def metrics_table() -> str:
-    """Return the Markdown table of all metrics, as docs/metrics.md has it."""
-    rows = (f"| `{m.name}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |" for m in METRICS)
-    return "\n".join(["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows])

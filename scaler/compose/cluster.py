@@ -82,7 +82,17 @@ class ApiSide:
         def targets() -> Mapping[WorkloadId, tuple[str, str]]:
             return {key: (target.kind, target.name) for key, target in workloads.claims().targets.items()}
 
-        return Cluster(view, workloads, notices, noticed, lambda: view.ready, lambda: view.problems, targets)
+        return Cluster(
+            view=view,
+            policies=workloads,
+            notices=notices,
+            noticed=noticed,
+            ready=lambda: view.ready,
+            problems=lambda: view.problems,
+            explanations=lambda: view.explanations,
+            figures=lambda: view.figures,
+            targets=targets,
+        )
 
     def _close_with(self, close: Callable[[], None]) -> None:
         """Call something that may block when the role ends, in a thread."""

@@ -10,6 +10,7 @@ import structlog
 
 from scaler.adapters.exporter import ControllerCollector, ControllerSnapshot
 from scaler.adapters.http import HttpServer, admin_server, metrics_app
+from scaler.adapters.view_metrics import ViewCollector
 from scaler.compose.history import backfill_of
 from scaler.compose.metrics import observer_of
 from scaler.compose.outside import Cluster, outside_of_controller
@@ -50,10 +51,12 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         loop = ControlLoop(controller, clock, cadence, _reported(cluster, poster))
         registry = registry_of_process()
         registry.register(ControllerCollector(lambda: _snapshot(controller, loop), clock.now_s, lambda: observer.stats))
+        if cluster.figures is not None:
+            registry.register(ViewCollector(cluster.figures))
         http_address = overrides.http_address or config.controller.http_address
         admin_address = overrides.admin_address or config.controller.admin_address
         http = HttpServer(metrics_app(registry, lambda: controller.ready), http_address)
-        admin = admin_server(_plan_view(controller, clock), admin_address)
+        admin = admin_server(_plan_view(controller, cluster, clock), admin_address)
         await stack.enter_async_context(http)
         await stack.enter_async_context(admin)
         announce("controller", overrides, {"http": (http_address, http.port), "admin": (admin_address, admin.port)})
@@ -113,7 +116,7 @@ def _snapshot(controller: Controller, loop: ControlLoop) -> ControllerSnapshot:
     )
 
 
-def _plan_view(controller: Controller, clock: Clock) -> Any:
+def _plan_view(controller: Controller, cluster: Cluster, clock: Clock) -> Any:
     def view(namespace: str | None, name: str | None, limit: int, continue_: str | None) -> Mapping[str, Any]:
         report: TickReport | None = controller.last
         return plan_document(
@@ -121,6 +124,8 @@ def _plan_view(controller: Controller, clock: Clock) -> Any:
             version=report.version if report else None,
             leader=bool(report and report.leading),
             now_s=clock.now_s(),
+            unusable=cluster.explanations(),
+            problems=(*(report.problems if report else ()), *cluster.problems()),
             namespace=namespace,
             name=name,
             limit=limit,

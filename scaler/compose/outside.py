@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from scaler.adapters.cluster_file import FileClusterView
 from scaler.adapters.plan_store import FilePlanStore
+from scaler.adapters.view_metrics import ViewFigures
 from scaler.compose.parts import Overrides
 from scaler.compose.stores import make_room_for_plan, plan_path
 from scaler.config.process import ProcessConfig
@@ -31,6 +32,8 @@ class Cluster:
     noticed: Callable[[Plan], tuple[Notice, ...]] = lambda _: ()  # what to tell people after each plan
     ready: Callable[[], bool] = lambda: True  # whether there is enough to decide on
     problems: Callable[[], tuple[str, ...]] = tuple  # one line each
+    explanations: Callable[[], Mapping[WorkloadId, str]] = dict  # of workloads that are not, or not wholly, usable
+    figures: Callable[[], ViewFigures] | None = None
     targets: Callable[[], Mapping[WorkloadId, tuple[str, str]]] = dict  # kind and name of what a workload scales
 
 

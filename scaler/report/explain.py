@@ -49,9 +49,11 @@ def read_plan(document: Any) -> PlanDocument:
 
 
 def find_workload(document: PlanDocument, workload: WorkloadId) -> WorkloadEntry:
-    """Return a workload's entry; LookupError that names the nearest ones when it is not in the plan."""
+    """Return a workload's entry; LookupError that says why it is not in the plan, or names the nearest ones."""
     entries = {f"{entry.namespace}/{entry.name}": entry for entry in document.workloads}
     entry = entries.get(str(workload))
+    if entry is None and (why := _unusable(document, str(workload))):
+        raise LookupError(f"workload {_safe(str(workload))} is not in the plan: {_safe(why)}")
     if entry is None:
         near = difflib.get_close_matches(str(workload), entries, n=3) or sorted(entries)[:3]
         hint = f"; did you mean {_safe(', '.join(near))}?" if near else ""
@@ -79,12 +81,22 @@ def explanation(document: PlanDocument, entry: WorkloadEntry) -> RenderableType:
     return Group(
         Text(_safe(answer(entry)), style="bold"),
         Text(),
-        _facts(_fact_rows(entry)),
+        _facts((*_manifest_rows(document, entry), *_fact_rows(entry))),
         Text(),
         _trail(entry.trail),
         Text(),
         Text(_safe(_source(document)), style="dim"),
     )
+
+
+def _unusable(document: PlanDocument, workload: str) -> str:
+    return next((it.reason for it in document.unusable if f"{it.namespace}/{it.name}" == workload), "")
+
+
+def _manifest_rows(document: PlanDocument, entry: WorkloadEntry) -> Iterable[tuple[str, str]]:
+    """Yield what is wrong with the workload itself: it comes first, for nothing below it is as its user meant."""
+    if why := _unusable(document, f"{entry.namespace}/{entry.name}"):
+        yield "not usable", why
 
 
 def _because(reason: str) -> str:

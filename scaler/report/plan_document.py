@@ -97,8 +97,19 @@ class WorkloadEntry(Part):
     trail: list[TrailStep]
 
 
+class UnusableWorkload(Part):
+    """A workload that is not in the plan, or only by what its manifest said before; or without a view of its target."""
+
+    namespace: str
+    name: str
+    reason: str
+
+
 class PlanDocument(Part):
-    """The whole answer of `/plan`. `at` is null before the first tick; `continue` asks for the next page."""
+    """The whole answer of `/plan`. `at` is null before the first tick; `continue` asks for the next page.
+
+    `problems` are what kept the last tick from seeing all; they are left out of an answer about one namespace.
+    """
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
     at: str | None  # ISO-8601, UTC
@@ -109,6 +120,8 @@ class PlanDocument(Part):
     workloads: list[WorkloadEntry]
     tenants: list[dict[str, object]]
     intents: list[dict[str, object]]
+    unusable: list[UnusableWorkload] = []
+    problems: list[str] = []
     continue_: Annotated[str | None, Field(alias="continue")]
 
 

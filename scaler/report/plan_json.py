@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -20,6 +20,8 @@ def plan_document(
     version: PlanVersion | None,
     leader: bool,
     now_s: float,
+    unusable: Mapping[WorkloadId, str] | None = None,
+    problems: Sequence[str] = (),
     namespace: str | None = None,
     name: str | None = None,
     limit: int | None = None,
@@ -30,6 +32,9 @@ def plan_document(
     Workloads come in order of namespace and name, at most `limit` of them (None: all). `continue_` is the `continue`
     of the page before; a plan that changed in between neither repeats nor skips a workload that is in both. ValueError
     for a limit below 1 or a `continue_` that this function did not make.
+
+    `unusable` says why workloads are not in the plan, or only by what their manifests said before; `problems` what kept
+    the last tick from seeing all. They may name anybody, so who asks about one namespace does not get the problems.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be >= 1, was {limit}")
@@ -47,6 +52,12 @@ def plan_document(
         "workloads": [_entry(recommendations[key]) for key in page],
         "tenants": [],
         "intents": [],
+        "unusable": [
+            {"namespace": key.namespace, "name": key.name, "reason": reason}
+            for key, reason in sorted((unusable or {}).items())
+            if _selected(key, namespace, name, None)
+        ],
+        "problems": [] if namespace or name else list(problems),
         "continue": _encode_cursor(page[-1]) if len(page) < len(chosen) else None,
     }
 

@@ -14,13 +14,15 @@ from scaler.adapters.exporter import (
     WORKLOAD_METRICS,
     ControllerCollector,
     ControllerSnapshot,
-    metrics_table,
 )
+from scaler.adapters.metric_specs import metrics_table
+from scaler.adapters.view_metrics import VIEW_METRICS, ViewCollector, ViewFigures
 from scaler.core.plan import Plan
 from scaler.core.published import PlanVersion
 from scaler.core.values import Known, Reason, WorkloadId
 from tests.plan_builders import AT_S, PLANS, plan, recommendation, saturation, unknown
 
+ALL_METRICS = (*METRICS, *VIEW_METRICS)
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 SNAPSHOT = ControllerSnapshot(
     plan=plan(recommendation()),
@@ -207,13 +209,13 @@ def test_no_plan_breaks_the_exposition_or_the_budget(shown: Plan) -> None:
 
 def test_the_documentation_has_every_metric() -> None:
     """docs/metrics.md holds the table that the code generates."""
-    assert metrics_table() in DOCS.read_text()
+    assert metrics_table(ALL_METRICS) in DOCS.read_text()
 
 
 def test_metrics_are_named_by_convention() -> None:
     """Names start with headway_, counters end in _total, every metric has a help text, and a name occurs once."""
-    assert len({spec.name for spec in METRICS}) == len(METRICS)
-    for spec in METRICS:
+    assert len({spec.name for spec in ALL_METRICS}) == len(ALL_METRICS)
+    for spec in ALL_METRICS:
         assert spec.name.startswith("headway_")
         assert (spec.kind == "counter") == spec.name.endswith("_total")
         assert spec.help.endswith(".")
@@ -225,3 +227,23 @@ def test_a_registry_sees_that_the_names_are_taken() -> None:
     registry.register(ControllerCollector(lambda: SNAPSHOT, lambda: AT_S))
     with pytest.raises(ValueError, match="Duplicated"):
         registry.register(ControllerCollector(lambda: SNAPSHOT, lambda: AT_S))
+
+
+def test_a_view_says_how_old_it_is_and_what_it_cannot_use() -> None:
+    """The figures come out under their names; the age has no sample while there is no view."""
+    figures = ViewFigures(12.5, {"pods": 2}, {"pods": 900}, {"pods": 1}, refused=3, absent=4)
+    samples = {
+        (sample.name, sample.labels.get("kind")): sample.value
+        for family in ViewCollector(lambda: figures).collect()
+        for sample in family.samples
+    }
+    assert samples == {
+        ("headway_view_age_seconds", None): 12.5,
+        ("headway_view_lists_total", "pods"): 2,
+        ("headway_view_events_total", "pods"): 900,
+        ("headway_view_odd_objects_total", "pods"): 1,
+        ("headway_workloads_refused", None): 3,
+        ("headway_workloads_absent", None): 4,
+    }
+    unseen = ViewFigures(None, {}, {}, {}, refused=0, absent=0)
+    assert not [s for f in ViewCollector(lambda: unseen).collect() for s in f.samples if "age" in s.name]

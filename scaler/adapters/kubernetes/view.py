@@ -24,6 +24,7 @@ from scaler.adapters.kubernetes.scales import ScalePace, ScaleReader, ScaleReadi
 from scaler.adapters.kubernetes.targets import Scale, TargetRef, read_workload_resource
 from scaler.adapters.kubernetes.watch import Follower, Pace, Progress
 from scaler.adapters.kubernetes.workloads import Claims, Workloads
+from scaler.adapters.view_metrics import ViewFigures
 from scaler.core.values import Reason, WorkloadId
 from scaler.ports import ClusterSnapshot, SourceError, WorkloadView
 
@@ -41,18 +42,6 @@ class NodesView:
 
     at_s: float
     nodes: tuple[NodeRecord, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ViewFigures:
-    """What a view has done since it started, and how it stands. Kinds are plurals: `pods`, `deployments`."""
-
-    age_s: float | None  # of the newest snapshot that there could be; None while there could be none
-    lists: Mapping[str, int]
-    events: Mapping[str, int]
-    odd: Mapping[str, int]  # objects and events that could not be read, by kind
-    refused: int  # workloads whose manifests have errors, or that another has taken the target of
-    absent: int  # workloads of the policy that the view has nothing of
 
 
 class KubernetesClusterView:

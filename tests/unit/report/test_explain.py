@@ -161,3 +161,20 @@ def test_explains_what_the_decision_really_says(mode: Mode) -> None:
         sentence = answer_of(item)
         assert "of the step" not in sentence
         assert str(item.target) in sentence
+
+
+def test_a_workload_that_cannot_be_used_has_its_reason() -> None:
+    """Whoever asks why nothing scales is told what is wrong with the manifest, also where an older one holds."""
+    bad = WorkloadId("demo", "bad")
+    document = read_plan(
+        plan_document(
+            plan(recommendation()),
+            version=None,
+            leader=True,
+            now_s=AT_S,
+            unusable={bad: "slo: must be a duration", CHAT: "maxReplicas: must be >= 1"},
+        )
+    )
+    with pytest.raises(LookupError, match="demo/bad is not in the plan: slo: must be a duration"):
+        find_workload(document, bad)
+    assert "not usable maxReplicas: must be >= 1" in " ".join(printed(document).split())

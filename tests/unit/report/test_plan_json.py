@@ -67,8 +67,25 @@ def test_the_document_is_the_contract() -> None:
         ],
         "tenants": [],
         "intents": [],
+        "unusable": [],
+        "problems": [],
         "continue": None,
     }
+
+
+def test_what_cannot_be_used_is_told_to_whom_it_concerns() -> None:
+    """Workloads that are not in the plan have their reason; problems, which may name anybody, are for who sees all."""
+    unusable = {WorkloadId("demo", "bad"): "slo: must be a duration", WorkloadId("other", "worse"): "no target"}
+    problems = ("cluster: view_stale",)
+    shown = plan(recommendation())
+    whole = plan_document(shown, version=VERSION, leader=True, now_s=AT_S, unusable=unusable, problems=problems)
+    assert [it["name"] for it in whole["unusable"]] == ["bad", "worse"]
+    assert whole["problems"] == ["cluster: view_stale"]
+    part = plan_document(
+        shown, version=VERSION, leader=True, now_s=AT_S, unusable=unusable, problems=problems, namespace="demo"
+    )
+    assert part["unusable"] == [{"namespace": "demo", "name": "bad", "reason": "slo: must be a duration"}]
+    assert part["problems"] == []
 
 
 def test_what_is_not_known_is_null() -> None:
