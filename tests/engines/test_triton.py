@@ -13,6 +13,8 @@ from statistics import fmean
 
 import pytest
 
+from scaler.adapters.aggregated import AggregatedReplicas
+from scaler.adapters.asking import Server
 from scaler.adapters.clock import SystemClock
 from scaler.adapters.observer import CollectingObserver
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
@@ -92,7 +94,9 @@ async def _run(folder: Path) -> Run:
         one = ReplicaCounts(spec=1, ready=1)
         views = {w: WorkloadView(one, (f"{w.name}-0",)) for w in (RENDER, EMBED)}
         view = FixedView(ClusterSnapshot(clock.now_s(), views))
-        ticker = Ticker(CollectingObserver(source, view, clock, DECISION), POLICY, clock)
+        # As a controller reads a Prometheus: aggregated in the server.
+        replicas = AggregatedReplicas(Server(source, DEADLINE_S), clock, DECISION)
+        ticker = Ticker(CollectingObserver(source, view, clock, DECISION, replicas=replicas), POLICY, clock)
         try:
             idle = await _until(ticker, _have_two_samples)
             offer = asyncio.create_task(first.offer(SERVICE_MS, OFFERED_RPS, OFFERED))
