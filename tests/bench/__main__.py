@@ -24,9 +24,10 @@ from tests.bench.children import MeasurementError
 from tests.bench.costs import collection_costs, decision_costs, plan_costs
 from tests.bench.figures import Figure
 from tests.bench.store_costs import store_costs
+from tests.bench.tick_costs import tick_costs
 from tests.bench.view_costs import view_costs
 
-BENCHES: Final = ("collect", "decide", "plan", "pods", "beside")
+BENCHES: Final = ("collect", "decide", "plan", "pods", "tick", "beside")
 WIDTH: Final = 120
 QUICK: Final = {"workloads": 1000, "replicas": 4, "tick": 5.0, "rounds": 2, "seconds": 4.0, "slice": 0.5}
 FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "seconds": 20.0, "slice": 0.7}
@@ -64,6 +65,9 @@ def _run(options: argparse.Namespace, folder: Path, out: Console) -> tuple[list[
     if "pods" in options.benches:
         out.print("watching pods...")
         figures += view_costs(options.workloads, options.seconds, folder)
+    if "tick" in options.benches:
+        out.print("ticking...")
+        figures += tick_costs(options.workloads, options.ticks, folder)
     if "beside" in options.benches:
         out.print("the scaler beside a controller...")
         extent = Extent(

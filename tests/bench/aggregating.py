@@ -1,7 +1,8 @@
 """A process of the bench: a metrics server that answers aggregated queries over real HTTP, as Prometheus would.
 
-It knows a fleet of vLLM pods and evaluates nothing: from names and namespaces in a query it writes the rows that the
-real server would return. Its clock goes on by a tick each time that it is asked for it.
+It knows a fleet of vLLM pods, each on a GPU that dcgm-exporter tells of, and evaluates nothing: from names and
+namespaces in a query it writes the rows that the real server would return. Its clock goes on by a tick each time that
+it is asked for it.
 """
 
 import asyncio
@@ -18,7 +19,10 @@ from tests.bench.fleet import workload_ids
 START_S: Final = 1_700_000_000.0
 TICK_S: Final = 15.0
 _AGE_S: Final = 5.0  # of a sample, when it is asked for
+_TOGETHER: Final = 10  # pods that are as busy as each other: those of a workload
+_MOVES_IN: Final = 7  # ticks: so long is a workload as busy as it is
 _CLOCK: Final = "vector(time())"
+_GPU: Final = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 _NAMES: Final = re.compile(r'__name__=~?"([^"]*)"')
 _NAMESPACES: Final = re.compile(r'namespace=~"([^"]*)"')
 
@@ -28,18 +32,23 @@ def pod_names(workload: str, replicas: int) -> tuple[str, ...]:
     return tuple(f"{workload}-7f9c9d6b8{number % 10}-x{number:04}" for number in range(replicas))
 
 
-def value_of(name: str, pod: int, tick: int) -> str | None:
-    """Return what an engine's series is at a tick, or None where it has none. It finishes 4 requests a second."""
-    done = 1000 * pod + 60 * tick
+def value_of(name: str, pod: int, tick: int, load: int | None = None) -> str | None:
+    """Return what a pod's series is at a tick, or None where it has none. Its engine finishes 4 requests a second.
+
+    `load` is the tick whose gauges it shows: they stay as they were then, where it is not this one.
+    """
+    done, load = 1000 * pod + 60 * tick, tick if load is None else load
+    level = (load + pod // _TOGETHER) // _MOVES_IN % 4
     return {
-        "vllm:num_requests_running": str(10 + (pod + tick) % 20),
-        "vllm:num_requests_waiting_by_reason": str((pod + tick) % 7 // 6),
-        "vllm:kv_cache_usage_perc": f"{0.2 + (pod + tick) % 50 / 100:.4f}",
+        "vllm:num_requests_running": str(12 + 6 * level + pod % 3),
+        "vllm:num_requests_waiting_by_reason": str((pod + load) % 7 // 6),
+        "vllm:kv_cache_usage_perc": f"{0.2 + (pod + load) % 50 / 100:.4f}",
         "vllm:request_success_total": str(done),
         "vllm:prompt_tokens_total": str(700 * done),
         "vllm:generation_tokens_total": str(200 * done),
         "vllm:num_preemptions_total": "0",
         "vllm:request_queue_time_seconds_bucket": "0.285",
+        _GPU: f"{0.3 + (pod + load) % 60 / 100:.4f}",
     }.get(name)
 
 
@@ -48,6 +57,7 @@ class Fleet:
 
     def __init__(self, workloads: int, replicas: int) -> None:
         self.tick = 0
+        self.load: int | None = None  # the tick whose load stays; None: it moves
         self._pods: dict[str, list[tuple[int, str]]] = {}
         for number, key in enumerate(workload_ids(workloads)):
             mine = self._pods.setdefault(key.namespace, [])
@@ -79,12 +89,19 @@ class Fleet:
         named = "" if "timestamp(" in query else f'"{label}":"{name}",'
         for namespace in namespaces:
             for number, pod in self._pods.get(namespace, ()):
-                value = value_of(name, number, self.tick) if named else f"{self._sampled_s(number):.3f}"
-                labels = f'{named}"namespace":"{namespace}","pod":"{pod}"'
+                value = value_of(name, number, self.tick, self.load) if named else f"{self._sampled_s(number):.3f}"
+                labels = named + _labels(name, namespace, pod)
                 yield f'{{"metric":{{{labels}}},"value":[{self.now_s:.3f},"{value}"]}}'
 
     def _sampled_s(self, pod: int) -> float:
         return self.now_s - _AGE_S + pod % 100 / 1000
+
+
+def _labels(name: str, namespace: str, pod: str) -> str:
+    """Return who a series is about: an engine itself, or, of a GPU, the pod that the exporter found on it."""
+    if name == _GPU:
+        return f'"exported_namespace":"{namespace}","exported_pod":"{pod}","namespace":"gpu-operator"'
+    return f'"namespace":"{namespace}","pod":"{pod}"'
 
 
 FLEET: Final = web.AppKey("fleet", Fleet)
@@ -99,11 +116,19 @@ async def _query(request: web.Request) -> web.Response:
     return web.Response(text=body, content_type="application/json")
 
 
+async def _steady(request: web.Request) -> web.Response:
+    """Let the load stay as it is. Counters go on."""
+    fleet = request.app[FLEET]
+    fleet.load = fleet.tick
+    return web.Response()
+
+
 async def serve(fleet: Fleet) -> None:
     """Serve until the process is ended."""
     app = web.Application()
     app[FLEET] = fleet
     app.router.add_post("/api/v1/query", _query)
+    app.router.add_post("/steady", _steady)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

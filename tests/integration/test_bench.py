@@ -24,6 +24,10 @@ def test_bench_measures_every_figure_and_writes_them(tmp_path: Path) -> None:
     assert {row.title for row in ROWS} < groups
     assert {"deciding, 60 workloads x 4 replicas", "a plan of 60 workloads, 0.00 MB", "scaler"} < groups
     assert any(group.startswith("collecting, 60 workloads x 10 replicas") for group in groups)
+    assert any(group.startswith("a whole tick, 60 workloads x 10 pods") for group in groups)
+    assert any(group.startswith("beside the ticks") for group in groups)
+    (written,) = (figure for figure in document["figures"] if figure["name"].startswith("writes in 4 ticks"))
+    assert written["value"] == 1, "nothing changed: one heartbeat is due in four ticks, and nothing else is written"
     failed = next(figure for figure in document["figures"] if figure["name"].startswith("calls that failed"))
     assert failed["value"] == 0
     assert [row["beside"] for row in document["details"]["rows"]] == [row.beside.value for row in ROWS]
