@@ -135,7 +135,7 @@ class Rig:
     )
 
     async def tick(self) -> bool:
-        """Tick and note what it took; return whether a plan was written. MeasurementError for a tick not quite whole."""
+        """Tick and note what it took; return whether a plan was written. MeasurementError for a tick not whole."""
         self.clock.at_s += TICK_S
         before = self.answers()
         before_s = time.process_time()
@@ -169,12 +169,20 @@ class Rig:
 
     def snapshot(self) -> ControllerSnapshot:
         """Return what the exporter shows."""
-        last, ticks = self.controller.last, len(self.took_s["tick_s"])
-        return ControllerSnapshot(last and last.plan, last and last.version, True, ticks, 0, 0, last and last.took_s)
+        last = self.controller.last
+        return ControllerSnapshot(
+            plan=last.plan if last else None,
+            version=last.version if last else None,
+            leading=True,
+            ticks=len(self.took_s["tick_s"]),
+            tick_errors=0,
+            ticks_skipped=0,
+            tick_duration_s=last.took_s if last else None,
+        )
 
 
 async def measure(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the parts of ticks cost, of a scrape and of a checkpoint, and what a tick writes when all is still."""
+    """Return what ticks cost by part, what a scrape and a checkpoint do, and what is written when all is still."""
     workloads, replicas = int(task["workloads"]), int(task["replicas"])
     clock = TickingClock(START_S)
     source = PrometheusSource(PrometheusSettings(task["url"], read_timeout_s=120.0, total_timeout_s=240.0), clock)
@@ -253,7 +261,7 @@ def _scrape(url: str) -> tuple[int, int]:
 
 
 async def _still(rig: Rig) -> dict[str, Any]:
-    """Let the load stand still, and wait for the targets; return what the ticks of one heartbeat's period then write."""
+    """Let the load stand still, then the targets; return what the ticks of one heartbeat's period write."""
     request = urllib.request.Request(f"{rig.metrics_url}/steady", method="POST")  # noqa: S310  # our own server
     await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=60).close())  # noqa: S310  # as above
     unchanged, writes = 0, 0
