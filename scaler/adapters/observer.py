@@ -11,6 +11,7 @@ from typing import Protocol
 
 from scaler.adapters.collection import CollectionStats, Fleet, SourceFailure, Tick, Totals
 from scaler.adapters.sampled import NO_ACTIVITY, Activity, BrokerQueues, SampledActivity, SampledReplicas
+from scaler.adapters.signals.gateways import GATEWAYS
 from scaler.adapters.signals.owners import Owner
 from scaler.adapters.signals.presets import PER_QUEUE
 from scaler.adapters.signals.rabbitmq import QueueSettings
@@ -157,11 +158,14 @@ class CollectingObserver:
         return None
 
     def _is_stale(self, tick: Tick, snapshot: ClusterSnapshot | None) -> bool:
-        """Return whether the view is too old to count by, and take it down, once for all workloads."""
+        """Return whether the view is too old to count by, and take it down, once for all workloads.
+
+        One from the future would look fresh for as long as it is ahead, and one without a time for ever.
+        """
         age_s = tick.now_s - snapshot.at_s if snapshot else 0.0
-        if age_s <= self._stale_after_s:
+        if abs(age_s) <= self._stale_after_s:
             return False
-        message = f"the cluster view must be at most {self._stale_after_s:g} s old, was {age_s:.0f} s"
+        message = f"the cluster view must be at most {self._stale_after_s:g} s old or ahead, was {age_s:.0f} s old"
         tick.failures.append(SourceFailure("cluster", Reason.VIEW_STALE, message))
         return True
 
@@ -197,7 +201,8 @@ class CollectingObserver:
             found = await gateways.readings(fleet.workloads, fleet.tenants, tick.now_s)
         except Exception as error:  # noqa: BLE001  # the loop's edge: what a gateway saw is then not known, and not 0
             unknown = GatewayReading(Missing(tick.failed("gateways", error, Reason.SOURCE_DOWN)))
-            return {WorkloadId(w.namespace, w.name): unknown for w in fleet.workloads if w.demand_source is not None}
+            routed = (w for w in fleet.workloads if w.demand_source and w.demand_source.preset in GATEWAYS)
+            return {WorkloadId(w.namespace, w.name): unknown for w in routed}
         _take_down(tick, gateways)
         return found
 

@@ -90,7 +90,18 @@ async def test_a_stale_view_hides_its_counts_and_not_what_its_pods_say() -> None
     seen, observer = await observe(view=ClusterSnapshot(T0 - limit_s - 1, VIEW.workloads))
     assert {workload.counts for workload in seen.values()} == {Missing(Reason.VIEW_STALE)}
     assert [r.running for r in seen[CHAT].replicas] == [Known(78.0), Known(78.0)]
-    assert observer.problems == ("cluster: view_stale: the cluster view must be at most 180 s old, was 181 s",)
+    assert observer.problems == (
+        "cluster: view_stale: the cluster view must be at most 180 s old or ahead, was 181 s old",
+    )
+
+
+@pytest.mark.parametrize("at_s", [T0 + DecisionSettings().view_stale_after_s + 1, float("inf"), float("nan")])
+async def test_a_view_from_the_future_is_as_stale_as_an_old_one(at_s: float) -> None:
+    """It would look fresh for as long as it is ahead; a little is only the difference between two clocks."""
+    seen, _ = await observe(view=ClusterSnapshot(at_s, VIEW.workloads))
+    assert {workload.counts for workload in seen.values()} == {Missing(Reason.VIEW_STALE)}
+    seen, _ = await observe(view=ClusterSnapshot(T0 + DecisionSettings().view_stale_after_s, VIEW.workloads))
+    assert seen[CHAT].counts == ReplicaCounts(spec=3, ready=2, pending=1)
 
 
 async def test_fetches_do_not_grow_with_workloads() -> None:
@@ -367,3 +378,14 @@ async def test_a_gateway_that_breaks_its_promise_is_not_a_gateway_without_traffi
     assert seen[CHAT].gateway == GatewayReading(Missing(Reason.SOURCE_DOWN))
     assert seen[CODE].gateway is None
     assert observer.problems == ("gateways: source_down: unexpected LookupError: as told",)
+
+
+async def test_a_gateway_that_fails_says_nothing_of_a_queue() -> None:
+    """A workload whose demand is seen in a broker has no gateway, also when all gateways are silent."""
+    granted = SourceRef(preset="rabbitmq", identity=("/", "render"))
+    workload = WorkloadSettings(namespace="demo", name="render", engine="rabbitmq", demand_source=granted)
+    beside = Beside(gateways=Routes(error=LookupError("as told")))
+    observer = CollectingObserver(
+        ListSource(engines()), FixedView(VIEW), FixedClock(), DecisionSettings(), beside=beside
+    )
+    assert (await observer.observe((workload,), T0)).workloads[RENDER].gateway is None

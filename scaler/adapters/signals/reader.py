@@ -237,8 +237,10 @@ def _instance(sample: Sample) -> str:
 
 
 def _order(sample: Sample) -> tuple[float, bool, float, str]:
-    """Order by time, then by value with NaN last in line: the order in which a source lists series must not matter."""
-    return sample.at_s, not math.isnan(sample.value), sample.value, _instance(sample)
+    """Order by time, then by value, NaN first: the order in which a source lists series must not matter."""
+    at_s = -math.inf if math.isnan(sample.at_s) else sample.at_s
+    value = -math.inf if math.isnan(sample.value) else sample.value
+    return at_s, not math.isnan(sample.value), value, _instance(sample)
 
 
 def _combined(readings: Iterable[Reading], combine: Callable[[list[float]], float]) -> Reading:

@@ -472,3 +472,12 @@ def all_readings(replica: ReplicaReading) -> dict[str, Reading]:
 def test_what_no_source_was_set_for_is_not_configured() -> None:
     """GPU activity without a source is a matter of the set-up."""
     assert all_readings(readings(vllm_pod()))["gpu_activity"] == Missing(Reason.NOT_CONFIGURED)
+
+
+@pytest.mark.parametrize("at_s", [math.nan, T0])
+def test_a_sample_without_a_time_gives_way_wherever_it_is_listed(at_s: float) -> None:
+    """Of two samples of one part the dated one counts, and a number before NaN, in whichever order they come."""
+    good = Sample("vllm:num_requests_running", {"namespace": "demo", "pod": "chat-0", "engine": "0"}, 3.0, T0)
+    odd = replace(good, value=9.0 if math.isnan(at_s) else math.nan, at_s=at_s)
+    assert [readings(pair).running for pair in ((good, odd), (odd, good))] == [Known(3.0)] * 2
+    assert readings((replace(odd, at_s=math.nan),)).running == Missing(Reason.INVALID_VALUE)
