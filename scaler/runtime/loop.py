@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -13,6 +15,8 @@ from scaler.runtime.ticks import Ticks
 _log = structlog.get_logger(__name__)
 
 Reported = Callable[[TickReport, TickReport | None], None]
+
+GRACE_S: Final = 10.0  # of the 30 s in which a pod must end: the Lease is to be released and watches closed too
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,21 @@ class Cadence:
 class ControlLoop:
     """Runs a controller until it is told to stop; `reported` gets each tick's report and the one before."""
 
-    def __init__(self, controller: Controller, clock: Clock, cadence: Cadence, reported: Reported) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        clock: Clock,
+        cadence: Cadence,
+        reported: Reported,
+        *,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        """Let a tick that is under way at the end have `grace_s` seconds of the wall."""
         self._controller = controller
         self._clock = clock
         self._cadence = cadence
         self._reported = reported
+        self._grace_s = grace_s
         self._ticks = Ticks()
         self.errors = 0
         self.completed = 0
@@ -41,7 +55,28 @@ class ControlLoop:
         return self._ticks.skipped
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tick at once, then on the interval, until `stop` is set; finish the tick under way and checkpoint."""
+        """Tick at once, then on the interval, until `stop` is set; finish the tick under way and checkpoint.
+
+        A tick that hangs is cut after the grace. Where `stop` is set already there is none: who was told to end before
+        it saw the cluster has nothing to publish.
+        """
+        if stop.is_set():
+            return
+        ticking = asyncio.create_task(self._keep_ticking(stop), name="ticks")
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({ticking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ticking}, timeout=self._grace_s)
+            if not ticking.done():
+                _log.warning("tick_cut", after_s=self._grace_s)
+        finally:
+            stopped.cancel()
+            ticking.cancel()  # does nothing to one that has ended
+            with suppress(asyncio.CancelledError):
+                await ticking
+            await self._checkpoint()
+
+    async def _keep_ticking(self, stop: asyncio.Event) -> None:
         await self._tick()
         self._ticks.every(self._clock.wall_duration(self._cadence.tick_s), self._tick, "tick")
         self._ticks.every(self._clock.wall_duration(self._cadence.checkpoint_s), self._checkpoint, "checkpoint")
@@ -50,7 +85,6 @@ class ControlLoop:
             await stop.wait()
         finally:
             await self._ticks.stop()
-            await self._checkpoint()
 
     async def _tick(self) -> None:
         before = self._controller.last
@@ -62,7 +96,13 @@ class ControlLoop:
             self._failed("tick_failed", error)
         else:
             self.completed += 1
+            self._report(report, before)
+
+    def _report(self, report: TickReport, before: TickReport | None) -> None:
+        try:
             self._reported(report, before)
+        except Exception as error:  # noqa: BLE001 - the loop's edge: the tick is done, whatever becomes of its report
+            self._failed("report_failed", error)
 
     def _failed(self, event: str, error: Exception) -> None:
         self.errors += 1

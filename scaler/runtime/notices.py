@@ -4,7 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
+import structlog
+
 from scaler.ports import Clock, Notice, Notices
+
+_log = structlog.get_logger(__name__)
 
 _MOST_WAITING = 1_000
 
@@ -33,4 +37,8 @@ class NoticePoster:
             self._told.clear()
             batch = tuple(self._waiting)
             self._waiting.clear()
-            await self._notices.post(batch, self._clock.now_s())
+            try:
+                await self._notices.post(batch, self._clock.now_s())
+            except Exception as error:  # noqa: BLE001 - the loop's edge: one batch must not be the last for good
+                self.dropped += len(batch)
+                _log.error("notices_failed", error=str(error), kind=type(error).__name__, exc_info=True)

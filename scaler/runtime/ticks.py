@@ -47,14 +47,19 @@ class Ticks:
         self._scheduler.start()
 
     async def stop(self) -> None:
-        """Call nothing any more, and wait for what is running: a tick is finished, not cut."""
+        """Call nothing any more, and wait for what is running: a tick is finished, not cut.
+
+        Who cancels the waiting cuts it.
+        """
         if not self._scheduler.running:
             return
         self._scheduler.pause()
-        for lock in self._locks:
-            async with lock:
-                pass
-        self._scheduler.shutdown(wait=False)
+        try:
+            for lock in self._locks:
+                async with lock:
+                    pass
+        finally:
+            self._scheduler.shutdown(wait=False)  # cancels what still runs
 
     def _skip(self, _: JobEvent) -> None:
         self.skipped += 1
