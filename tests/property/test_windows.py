@@ -36,14 +36,13 @@ def samples(ticks: list[tuple[tuple[float, int] | None, ...]]) -> list[list[tupl
 def test_counters_rise_alike(ticks: list[tuple[tuple[float, int] | None, ...]]) -> None:
     """Resets, gaps, repeated samples, a clock that goes back: rises and their absences are the same."""
     tracker, window = CounterTracker(WINDOW_S, GRACE_S), CounterWindow(PODS, WINDOW_S, GRACE_S)
-    nothing = np.zeros(PODS, dtype=np.bool_)
     for row in samples(ticks):
         for pod, sample in enumerate(row):
             if sample is not None:
                 tracker.observe(pod, *sample)
         at_s = np.array([sample[0] if sample else -math.inf for sample in row])
         value = np.array([sample[1] if sample else math.nan for sample in row])
-        rises = window.observe(at_s, value, np.array([sample is not None for sample in row]), nothing)
+        rises = window.observe(at_s, value, np.array([sample is not None for sample in row]))
         for pod in range(PODS):
             expected = tracker.increase(pod)
             if isinstance(expected, Increase):
@@ -92,8 +91,8 @@ def test_what_is_remembered_goes_with_the_pods(
         at_s = np.array([sample[0] if sample else -math.inf for sample in row])
         value = np.array([sample[1] if sample else math.nan for sample in row])
         good = ~np.isnan(value)
-        expected = one.observe(at_s, value, good, np.zeros(PODS, dtype=np.bool_))
-        found = other.observe(at_s[positions], value[positions], good[positions], np.zeros(PODS, dtype=np.bool_))
+        expected = one.observe(at_s, value, good)
+        found = other.observe(at_s[positions], value[positions], good[positions])
         assert np.array_equal(found.known, expected.known[positions])
         assert np.array_equal(found.amount[found.known], expected.amount[positions][found.known])
 

@@ -81,6 +81,7 @@ class Table:
         self.quantiles: dict[int, list[float]] = {}  # of columns that are seldom asked
         self.down: Flags = np.zeros(len(pods), dtype=np.bool_)  # none of whose targets answered
         self.asked: Flags = np.zeros(len(pods), dtype=np.bool_)  # of which histograms were asked for
+        self.partial: Flags = np.zeros(len(pods), dtype=np.bool_)  # whose rows may lack what the server did not have
         self.absent: Codes = np.full(len(pods), code_of(Reason.NO_SERIES), dtype=np.int8)  # why a pod has no row
 
     def take(self, query: Query, rows: Rows, namespaces: Collection[str]) -> None:
@@ -102,8 +103,10 @@ class Table:
                 self.down[position] = True
 
     def fail(self, namespaces: Collection[str], reason: Reason) -> None:
-        """Say why pods of these namespaces may lack rows."""
-        self.absent[self.pods.of_namespaces(namespaces)] = code_of(reason)
+        """Say why pods of these namespaces may lack rows; or parts of what their rows are sums of."""
+        positions = self.pods.of_namespaces(namespaces)
+        self.absent[positions] = code_of(reason)
+        self.partial[positions] |= reason is Reason.PARTIAL_ANSWER
 
     def drop(self, namespaces: Collection[str], reason: Reason) -> None:
         """Take nothing of what came of these namespaces, for a reason: half of it could be taken for the whole."""

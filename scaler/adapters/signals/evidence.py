@@ -73,7 +73,7 @@ class Evidence:
     at_s: Floats  # -inf where not known
     absent: Codes  # why there is nothing, where there is nothing
     lost: Codes  # why gauges are not the whole pod's, where they are not
-    changed: Flags  # another number of parts than before: the sums of their counters do not go on where they were
+    halved: Flags  # of which an incomplete answer may hold some parts only
     asked: Flags  # whose histograms have been asked for
     age_s: Floats = field(init=False)
     _by_age: Codes = field(init=False)
@@ -84,6 +84,7 @@ class Evidence:
         by_age = np.where(age_s > self.stale_after_s, STALE, KNOWN)
         # From the future: such a sample would look fresh for as long as it is ahead.
         by_age = np.where(age_s < -self.stale_after_s, code_of(Reason.INVALID_VALUE), by_age)
+        by_age = np.where(self.halved, code_of(Reason.PARTIAL_ANSWER), by_age)
         self._by_age = np.where(np.isfinite(self.at_s), by_age, self.absent)
         self.age_s = np.maximum(0.0, age_s)
 

@@ -85,6 +85,9 @@ class Judge:
         parts = np.where(dated, np.where(parts == ABSENT, 1.0, parts), 0.0)
         at_s = np.where(dated, at_s, -np.inf)
         lost, changed = self._parts.observe(parts, at_s, now_s)
+        # Also of counters that this tick cannot read: the first sample after it is of other parts.
+        for counter in self._counters.values():
+            counter.restart(changed)
         no_series = code_of(Reason.NO_SERIES)
         lost_code = np.where(table.absent == no_series, code_of(Reason.SOURCE_DOWN), table.absent)
         absent = table.absent.copy()
@@ -97,7 +100,7 @@ class Judge:
             at_s,
             absent,
             np.where(lost, lost_code, KNOWN),
-            changed,
+            table.partial & self._parts.several(),
             self._asked,
         )
 
@@ -141,7 +144,7 @@ class Judge:
             return None
         present = value != ABSENT
         code = tick.judge(value, present, np.inf)
-        rises = self._window(number).observe(tick.at_s, value, code == KNOWN, tick.changed)
+        rises = self._window(number).observe(tick.at_s, value, code == KNOWN)
         short = np.where(rises.reset, code_of(Reason.COUNTER_RESET), code_of(Reason.TOO_FEW_SAMPLES))
         return present, np.where((code == KNOWN) & ~rises.known, short, code), rises
 

@@ -53,16 +53,19 @@ class CounterWindow:
         self._last = np.full(pods, np.nan)
         self._since = np.zeros(pods, dtype=np.int64)  # the number of the first point that counts
         self._reset = np.zeros(pods, dtype=np.bool_)
+        self._anew = np.zeros(pods, dtype=np.bool_)  # the next sample has nothing to do with those before it
 
-    def observe(self, at_s: Floats, value: Floats, good: Flags, anew: Flags) -> Rises:
-        """Take a sample of each pod, where it is `good`, and return how much each rose over the window.
+    def restart(self, where: Flags) -> None:
+        """Let the next good sample of these pods, whenever it comes, have nothing to do with those before it."""
+        self._anew = self._anew | where
 
-        Where `anew`, a sample has nothing to do with those before it.
-        """
+    def observe(self, at_s: Floats, value: Floats, good: Flags) -> Rises:
+        """Take a sample of each pod, where it is `good`, and return how much each rose over the window."""
         self._number += 1
         first = good & ((self._last_s == -np.inf) | (at_s < self._last_s - self._window_s))
         new = good & ((at_s > self._last_s) | first)
-        fell = new & ~first & ((value < self._last) | anew)
+        fell = new & ~first & ((value < self._last) | self._anew)
+        self._anew = self._anew & ~new
         self._since[first | fell] = self._number
         self._reset = fell | (self._reset & ~first)
         self._last_s = np.where(new, at_s, self._last_s)
@@ -101,6 +104,7 @@ class CounterWindow:
         self._last = moved(self._last, positions, np.nan)
         self._since = moved(self._since, positions, 0)
         self._reset = moved(self._reset, positions, False)
+        self._anew = moved(self._anew, positions, False)
 
 
 class MotionWindow:
@@ -162,12 +166,17 @@ class PartsWindow:
         new = seen & (at_s > self._sampled_s)
         changed = new & (self._before > 0) & (parts != self._before)
         self._before = np.where(new, parts, self._before)
-        self._sampled_s = np.where(new, at_s, self._sampled_s)
+        # A server that was ahead for a moment must not hide what happens until that moment comes.
+        self._sampled_s = np.where(new, np.minimum(at_s, now_s), self._sampled_s)
         expired = np.abs(now_s - self._at_s) > REMEMBERED_S
         whole = seen & ((parts >= self._most) | expired)
         self._most = np.where(whole, parts, self._most)
         self._at_s = np.where(whole, now_s, self._at_s)
         return seen & (parts < self._most), changed
+
+    def several(self) -> Flags:
+        """Return which pods have, or had a while ago, more than one part."""
+        return self._most > 1
 
     def move(self, positions: Positions) -> None:
         """Follow the pods to their new positions."""

@@ -82,6 +82,44 @@ def test_a_lost_rank_is_missed_and_its_return_is_no_burst_of_requests() -> None:
     assert pod.tick(T0 + 75, counts(30.0, 1300.0), parts=2.0)["completions_rps"] == Known(4.0)
 
 
+@pytest.mark.parametrize("unread", ["nan", "absent", "stale"])
+def test_a_rank_that_returns_while_its_counter_cannot_be_read_is_no_burst_either(unread: str) -> None:
+    """The first sample that can be read after the number of parts changed starts anew, however late it comes."""
+    pod = Pod()
+    pod.tick(T0, counts(10.0, 500.0), parts=2.0)
+    pod.tick(T0 + 15, counts(10.0, 515.0))
+    pod.tick(T0 + 30, counts(10.0, 530.0))
+    values = {"nan": counts(30.0, math.nan), "absent": {NAME: 30.0}, "stale": counts(30.0, 1240.0)}[unread]
+    pod.tick(T0 + 145 if unread == "stale" else T0 + 45, values, parts=2.0, at_s=T0 + 45)
+    late = pod.tick(T0 + 150, counts(30.0, 1660.0), parts=2.0)
+    assert late["completions_rps"] == Missing(Reason.COUNTER_RESET)
+
+
+def test_a_server_that_was_ahead_does_not_hide_that_a_rank_returned() -> None:
+    """A time from the future is believed of nothing, also not of what happens until it comes."""
+    pod = Pod()
+    pod.tick(T0, counts(30.0, 1000.0), parts=2.0)
+    pod.tick(T0 + 15, counts(10.0, 500.0))
+    pod.tick(T0 + 30, counts(10.0, 515.0), at_s=T0 + 3600)
+    pod.tick(T0 + 45, counts(10.0, 530.0))
+    back = pod.tick(T0 + 60, counts(30.0, 1240.0), parts=2.0)
+    assert back["completions_rps"] == Missing(Reason.COUNTER_RESET)
+
+
+def test_an_incomplete_answer_is_not_believed_of_a_pod_with_several_parts() -> None:
+    """A sum may lack the rank whose series the server could not reach; of one part, what is there is whole."""
+    pod, single = Pod(), Pod()
+    pod.tick(T0, counts(30.0, 1000.0), parts=2.0)
+    single.tick(T0, counts(30.0, 1000.0))
+    assert single.tick(T0 + 15, counts(30.0, 1060.0), absent=Reason.PARTIAL_ANSWER)["running"] == Known(30.0)
+    for parts in (2.0, None):  # how many there are may be as incomplete
+        half = pod.tick(T0 + 15, counts(0.0, 500.0), parts=parts, absent=Reason.PARTIAL_ANSWER)
+        assert (half["running"], half["completions_rps"]) == (Missing(Reason.PARTIAL_ANSWER),) * 2
+    whole = pod.tick(T0 + 30, counts(30.0, 1120.0), parts=2.0)
+    assert whole["running"] == Known(30.0)
+    assert whole["completions_rps"] in (Known(4.0), Missing(Reason.COUNTER_RESET))
+
+
 def test_the_largest_part_counts_where_there_are_several() -> None:
     """A pod's KV usage is that of its fullest rank; a rank without a number makes it unknown."""
     name = "vllm:kv_cache_usage_perc"
