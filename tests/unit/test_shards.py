@@ -46,14 +46,41 @@ def test_shards_that_have_shrunk_are_put_together() -> None:
 
 
 def test_a_shard_that_was_refused_is_asked_for_in_halves_for_a_while() -> None:
-    """It is not put together again in the next tick, only to be refused once more; a single namespace stays."""
+    """It is not put together again in the next tick, only to be refused once more."""
     shards = Shards(max_rows=100)
     rows = dict.fromkeys("abc", 10)
     (whole,) = shards.of(rows, 1000)
     shards.refused(whole)
     assert shards.of(rows, 1000) == (("a",), ("b", "c"))
-    shards.refused(("a",))
     shards.refused(("unknown", "shard"))
     for _ in range(38):
         assert shards.of(rows, 1000) == (("a",), ("b", "c"))
     assert shards.of(rows, 1000) == (whole,)
+
+
+def test_a_namespace_that_is_refused_alone_costs_the_others_nothing() -> None:
+    """It is not put together with others every ten minutes, only to take their readings along until it is found."""
+    shards, rows = Shards(max_rows=1000), dict.fromkeys("abcdefgh", 10)
+    together = 0
+    for tick in range(200):
+        for shard in shards.of(rows, 1000):
+            if "f" in shard:
+                together += len(shard) > 1
+                shards.refused(shard)
+        assert together <= 3, tick
+    assert len(shards.of(rows, 1000)) <= 4
+    for _ in range(41):
+        asked = shards.of(rows, 1000)
+    assert asked == (tuple("abcdefgh"),)  # it can be answered again
+
+
+def test_a_server_that_refuses_everything_is_not_asked_ever_more() -> None:
+    """However often and whatever it refuses, there are 32 shards more than without refusals, not one a namespace."""
+    shards, rows = Shards(max_rows=1000), {f"tenant-{i}": 10 for i in range(1000)}
+    without = len(shards.of(rows, 1_000_000))
+    for _ in range(60):
+        asked = shards.of(rows, 1_000_000)
+        assert len(asked) <= without + 32
+        assert sorted(name for shard in asked for name in shard) == sorted(rows)
+        for shard in asked:
+            shards.refused(shard)
