@@ -47,8 +47,10 @@ class ApiSide:
         self._close_with(store.close)
         return store, store.stored_epoch
 
-    def leadership(self, section: LeaseSection, stored_epoch: Callable[[], int] | None) -> Leadership:
-        """Take part in the election from now on."""
+    def leadership(
+        self, section: LeaseSection, stored_epoch: Callable[[], int] | None
+    ) -> tuple[Leadership, Callable[[], None]]:
+        """Return the leadership, and how to take part in the election: who cannot decide must not hold the Lease."""
         settings = LeaseSettings(
             namespace=section.namespace,
             name=section.name,
@@ -58,9 +60,12 @@ class ApiSide:
         )
         identity = identity_of(self._name)
         leadership = LeaseLeadership(self._api, settings, identity, stored_epoch=stored_epoch or (lambda: 0))
-        self._close_with(leadership.stop)
-        leadership.start()
-        return leadership
+
+        def take_part() -> None:
+            self._close_with(leadership.stop)  # before all that was built until now: another may lead at once
+            leadership.start()
+
+        return leadership, take_part
 
     def cluster(self) -> Cluster:
         """Begin to watch."""

@@ -61,6 +61,8 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         await stack.enter_async_context(admin)
         announce("controller", overrides, {"http": (http_address, http.port), "admin": (admin_address, admin.port)})
         await _enough_to_decide_on(cluster, stop)
+        if not stop.is_set():
+            outside.take_part()
         await loop.run(stop)
 
 

@@ -44,6 +44,7 @@ class Outside:
     cluster: Cluster
     plans: PlanStore
     leadership: Leadership
+    take_part: Callable[[], None] = lambda: None  # in the election, from now on; before it one never leads
 
 
 def outside_of_controller(config: ProcessConfig, overrides: Overrides, clock: Clock, stack: AsyncExitStack) -> Outside:
@@ -59,9 +60,11 @@ def outside_of_controller(config: ProcessConfig, overrides: Overrides, clock: Cl
 
     api = ApiSide(config, clock, stack)
     plans, epoch = (file_store, None) if file_store else api.plan_store()
-    leadership = SoleLeadership() if config.leadership is None else api.leadership(config.leadership.lease, epoch)
     cluster = _file_cluster(config) if config.cluster.file else api.cluster()
-    return Outside(cluster, plans, leadership)
+    if config.leadership is None:
+        return Outside(cluster, plans, SoleLeadership())
+    leadership, take_part = api.leadership(config.leadership.lease, epoch)
+    return Outside(cluster, plans, leadership, take_part)
 
 
 def plan_store_of_scaler(config: ProcessConfig, overrides: Overrides, clock: Clock, stack: AsyncExitStack) -> PlanStore:

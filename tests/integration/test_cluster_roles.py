@@ -16,7 +16,7 @@ from grpc import aio
 
 from tests.api_server_double import ApiServerDouble
 from tests.kubernetes_objects import deployment, pod, scaled_object
-from tests.roles_rig import Keda, Rig, rig_in, until, until_answer
+from tests.roles_rig import PATIENCE_S, Keda, Rig, rig_in, until, until_answer
 
 ADDRESS = "headway.headway:6000"
 SCALED_OBJECTS = "/apis/keda.sh/v1alpha1/namespaces/demo/scaledobjects"
@@ -147,6 +147,42 @@ async def test_an_api_server_that_is_gone_lowers_nothing(tmp_path: Path) -> None
                 assert await until_answer(keda.replicas, lambda a: a == 1, "the idle engine's answer") == 1
 
 
+async def test_a_controller_that_cannot_see_the_cluster_neither_leads_nor_publishes(tmp_path: Path) -> None:
+    """It leaves the Lease to those who can decide; told to end, it ends, and the plan is what it was."""
+    with cluster_of_one() as server:
+        async with in_cluster(tmp_path, server) as rig:
+            first, _ = await rig.start("controller")
+            await until(lambda: _holder(server) and server.at(f"{CONFIG_MAPS}/headway-plan"), "a first plan")
+            first.terminate()
+            await asyncio.wait_for(first.wait(), PATIENCE_S)
+            assert _holder(server) == ""  # released
+            before = server.at(f"{CONFIG_MAPS}/headway-plan")
+            server.fail("status", verb="list", path="scaledobjects", status=403, reason="Forbidden")
+            second, _ = await rig.start("controller")
+            log = tmp_path / "log-1"
+            await until(lambda: "waiting_for_cluster" in log.read_text(), "the second one to say that it waits")
+            second.terminate()
+            assert await asyncio.wait_for(second.wait(), PATIENCE_S) == 0
+            assert "lease_acquired" not in log.read_text()
+            assert server.at(f"{CONFIG_MAPS}/headway-plan") == before
+
+
+async def test_a_leader_that_ends_hands_over_though_the_api_server_hangs(tmp_path: Path) -> None:
+    """The Lease is released before anything that may hang is closed, and the process ends within a pod's grace."""
+    with cluster_of_one() as server:
+        async with in_cluster(tmp_path, server) as rig:
+            process, _ = await rig.start("controller")
+            await until(lambda: _holder(server) and server.at(f"{CONFIG_MAPS}/headway-plan"), "a first plan")
+            listing = server.fail("hang", verb="list")
+            watching = server.fail("status", verb="watch", status=410, reason="Expired")
+            server.cut_watches()
+            await until(lambda: listing.hit.is_set() and watching.hit.is_set(), "lists that hang")
+            process.terminate()
+            await until(lambda: _holder(server) == "", "the Lease's release")
+            assert process.returncode is None  # what hangs is still being closed
+            assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
 @asynccontextmanager
 async def _bookmarks(server: ApiServerDouble) -> AsyncIterator[None]:
     """Let every watch hear several times a second that nothing has happened; a real server says so every minute."""
@@ -166,6 +202,11 @@ async def _bookmarks(server: ApiServerDouble) -> AsyncIterator[None]:
 def _lease(server: ApiServerDouble) -> dict[str, Any]:
     lease = server.at(LEASE)
     return {} if lease is None else dict(lease["spec"])
+
+
+def _holder(server: ApiServerDouble) -> str | None:
+    """Who holds the Lease, empty for nobody; None while there is none."""
+    return _lease(server).get("holderIdentity")
 
 
 def _reasons(server: ApiServerDouble) -> set[str]:

@@ -111,8 +111,9 @@ class KubernetesClusterView:
         )
         for it in threads:
             it.stop()
-        for it in threads:
-            it.join(END_S)
+        began_s = self._clock.monotonic_s()
+        for it in threads:  # END_S is for all together: there may be hundreds, and a pod has 30 s to end
+            it.join(max(0.0, END_S - self._clock.wall_duration(self._clock.monotonic_s() - began_s)))
 
     async def snapshot(self) -> ClusterSnapshot:
         """Return the newest view; SourceError while pods, targets or workloads have never been listed."""
