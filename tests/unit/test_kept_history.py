@@ -100,6 +100,19 @@ def test_what_is_too_old_is_removed(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_workloads_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    """Of who has no piece any more nothing is remembered, also where one piece was kept in two files."""
+    kept = opened(tmp_path)
+    kept.put(BEGIN_S, {CHAT: past(1, 2, 3, 4), DRAW: past(1, 2, 3, 4)})
+    kept.put(BEGIN_S, {CHAT: past(1, 2, 3, 5)})
+    for number in range(5):
+        kept.put(BEGIN_S, {WorkloadId("demo", f"job-{number}"): past(1, 2, 3, 4)})
+    kept.prune(BEGIN_S + PIECE_S)
+    assert list(tmp_path.iterdir()) == []
+    assert not kept._places
+    assert not kept._files
+
+
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 no archive", b"\x93NUMPY"], ids=["empty", "cut", "other"])
 def test_a_damaged_file_is_removed_and_asked_again(tmp_path: Path, damage: bytes) -> None:
     """It stops neither the start nor a reading, before and after the start."""

@@ -211,8 +211,11 @@ class KeptHistory:
         with self._lock:
             file = self._files.pop(path, None)
             for key in file.rows if file else ():
-                if (place := self._places[key].get(begin_s)) is not None and place.path == path:
-                    del self._places[key][begin_s]
+                places = self._places.get(key, {})
+                if (place := places.get(begin_s)) is not None and place.path == path:
+                    del places[begin_s]
+                    if not places:
+                        del self._places[key]
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
