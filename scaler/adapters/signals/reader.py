@@ -43,7 +43,8 @@ class SignalReader:
         candidate, parts, disputed = matched
         match signal.kind_of(candidate):
             case Kind.GAUGE:
-                reading = self._gauge((owner, signal.field), signal, candidate, parts)
+                busiest = self._busiest(signal, candidate, parts, owned[candidate.name])
+                reading = self._gauge((owner, signal.field), signal, candidate, busiest)
             case _ if disputed:
                 reading = Missing(Reason.INVALID_VALUE)
             case Kind.COUNTER:
@@ -76,6 +77,18 @@ class SignalReader:
         if not is_up(owned):
             return Missing(Reason.SOURCE_DOWN)
         return Missing(Reason.NOT_EXPORTED if optional and has_series(owned) else Reason.NO_SERIES)
+
+    def _busiest(
+        self, signal: Signal, candidate: Candidate, parts: Mapping[Part, Sample], samples: Iterable[Sample]
+    ) -> dict[Part, Sample]:
+        """Return, of containers of a pod that seem one part, the one with most; the newest may be the idle one's."""
+        busiest = dict(parts)
+        for sample in filter(lambda s: candidate.takes(s.labels), samples):
+            part = tuple(sample.labels.get(label, "") for label in signal.parts)
+            fresh = self.now_s - sample.at_s <= self.stale_after_s
+            if fresh and _is_beside(sample, parts[part]) and _outweighs(sample, busiest[part]):
+                busiest[part] = sample
+        return busiest
 
     def _gauge(self, key: Hashable, signal: Signal, candidate: Candidate, parts: Mapping[Part, Sample]) -> Reading:
         """Combine the parts. With one that was there a while ago and is not, the others' work is not the owner's."""
@@ -230,6 +243,19 @@ def _are_two(older: Sample, newer: Sample) -> bool:
     if _instance(older) == _instance(newer) or not passed_s <= _AT_ONCE_S:
         return False
     return not 0 <= rise <= older.value * _MOST_RISE * passed_s
+
+
+def _outweighs(sample: Sample, kept: Sample) -> bool:
+    """Return whether a sample tells of more than the one kept. What is no number does: it could be anything."""
+    if math.isnan(sample.value) or math.isnan(kept.value):
+        return not math.isnan(kept.value)
+    return (sample.value, sample.at_s) > (kept.value, kept.at_s)
+
+
+def _is_beside(sample: Sample, other: Sample) -> bool:
+    """Return whether samples come from two ports of one host: a pod that was made anew has another address."""
+    one, two = _instance(sample), _instance(other)
+    return one != two and one.rpartition(":")[0] == two.rpartition(":")[0] != ""
 
 
 def _instance(sample: Sample) -> str:

@@ -481,3 +481,21 @@ def test_a_sample_without_a_time_gives_way_wherever_it_is_listed(at_s: float) ->
     odd = replace(good, value=9.0 if math.isnan(at_s) else math.nan, at_s=at_s)
     assert [readings(pair).running for pair in ((good, odd), (odd, good))] == [Known(3.0)] * 2
     assert readings((replace(odd, at_s=math.nan),)).running == Missing(Reason.INVALID_VALUE)
+
+
+@pytest.mark.parametrize(
+    ("value", "ago_s", "expected"),
+    [
+        (8.0, 5.0, Known(8.0, 5.0)),
+        (8.0, 91.0, Known(0.0, 1.0)),  # of a port that is gone
+        (math.nan, 5.0, Missing(Reason.INVALID_VALUE)),
+    ],
+)
+def test_of_two_containers_of_a_pod_the_idle_one_does_not_hide_the_other(
+    value: float, ago_s: float, expected: Reading
+) -> None:
+    """Two engines that call themselves one, at two ports of one pod: the newest sample may be the idle one's."""
+    idle = Sample("vllm:num_requests_running", {"namespace": "demo", "pod": "chat-0", "engine": "0"}, 0.0, T0 - 1)
+    idle = replace(idle, labels={**idle.labels, "instance": "10.0.0.1:8001"})
+    other = replace(idle, labels={**idle.labels, "instance": "10.0.0.1:8000"}, value=value, at_s=T0 - ago_s)
+    assert [readings(pair).running for pair in ((idle, other), (other, idle))] == [expected] * 2
