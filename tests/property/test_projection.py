@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scaler.adapters.signals.candidates import Preset
 from scaler.adapters.signals.dcgm import DCGM
+from scaler.adapters.signals.histograms import histogram_quantile
 from scaler.adapters.signals.project import Answer, Projector
-from scaler.adapters.signals.reader import histogram_quantile
 from scaler.adapters.signals.vllm import VLLM
 from scaler.config.models import DecisionSettings
 from scaler.core.observation import ReplicaReading

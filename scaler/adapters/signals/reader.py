@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scaler.adapters.signals.candidates import Candidate, Combine, Kind, Signal
 from scaler.adapters.signals.counters import CounterTracker, Increase
+from scaler.adapters.signals.histograms import histogram_quantile
 from scaler.adapters.signals.owners import Owned, has_series, is_up
 from scaler.adapters.signals.parts import PartsMemory
 from scaler.core.values import Known, Missing, Reading, Reason, Stale
@@ -178,34 +179,6 @@ class SignalReader:
         if age_s < -self.stale_after_s:  # from the future: such a sample would look fresh for as long as it is ahead
             return Missing(Reason.INVALID_VALUE)
         return Stale(age_s) if age_s > self.stale_after_s else Known(value, max(0.0, age_s))
-
-
-def histogram_quantile(quantile: float, rises: Mapping[float, float]) -> float | None:
-    """Return a quantile from the rises of cumulative buckets, by upper bound; None where nothing was observed.
-
-    Linear within a bucket, from 0 in the first; in the last, unbounded one its lower bound, as Prometheus does.
-    """
-    bounds = sorted(rises)
-    cumulative = _monotone(rises[bound] for bound in bounds)
-    if not bounds or cumulative[-1] <= 0:
-        return None
-    rank = quantile * cumulative[-1]
-    below, low = 0.0, 0.0
-    for bound, count in zip(bounds, cumulative, strict=True):
-        if count >= rank and count > below:
-            inside = low + (bound - low) * (rank - below) / (count - below)
-            return low if math.isinf(bound) else min(inside, bound)
-        below, low = count, bound
-    return low
-
-
-def _monotone(counts: Iterable[float]) -> list[float]:
-    """Return cumulative counts that never fall: buckets are not scraped in one instant."""
-    running, result = 0.0, []
-    for count in counts:
-        running = max(running, count)
-        result.append(running)
-    return result
 
 
 def _first_match(signal: Signal, owned: Owned) -> tuple[Candidate, dict[Part, Sample], set[Part]] | None:
