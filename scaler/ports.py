@@ -24,6 +24,10 @@ class StoreError(Exception):
     """A plan or state store could not be read or written; the previous content still holds."""
 
 
+class DamagedError(StoreError):
+    """What is stored can be reached and not be put together, now or later; publishing anew repairs it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One sample of one series, as a source returned it: nothing is filtered yet, the value may be NaN."""

@@ -13,7 +13,7 @@ from scaler.core.plan import Plan
 from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan, answers_of, stopped_evidence
 from scaler.core.state import EngineState, resumed
 from scaler.core.values import Missing, Reason, WorkloadId
-from scaler.ports import Clock, Leadership, Observer, PlanStore, PolicySource, StateStore, StoreError
+from scaler.ports import Clock, DamagedError, Leadership, Observer, PlanStore, PolicySource, StateStore, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Controller:
         self._version: PlanVersion | None = None
         self._answers: dict[WorkloadId, Answer] | None = None  # as published by this controller
         self._beat_due_s = 0.0
+        self._damage = ""  # what was wrong with the plan that was published before
         self._led: int | None = None  # the epoch that the last tick led in
         self.last: TickReport | None = None
 
@@ -71,7 +72,8 @@ class Controller:
         result: StepResult = await asyncio.to_thread(step, state, observation, policy, now_s)
         # Only now is the start over: a tick that failed before leaves it to the next one.
         self._state, self._baseline, self._led = result.state, {}, led
-        problems = list(self._ports.observer.problems)
+        problems = [*([self._damage] if self._damage else []), *self._ports.observer.problems]
+        self._damage = ""
         published = await self._publish(result.plan, policy.decision.stale_after_s, problems)
         report = TickReport(
             plan=result.plan,
@@ -101,8 +103,15 @@ class Controller:
         return resumed(state, self._ports.clock.now_s())
 
     async def _read_published(self) -> None:
-        """Take the published plan as what is in force, and its version as the one to be newer than."""
-        stored = await self._ports.plans.load()
+        """Take the published plan as what is in force, and its version as the one to be newer than.
+
+        One that is damaged for good must not keep every leader to come from publishing another: then the scale targets
+        are what is in force, and the store's fencing sees to the version.
+        """
+        try:
+            stored = await self._ports.plans.load()
+        except DamagedError as error:
+            stored, self._damage = None, f"plan_store: {error}"
         self._answers = None
         if stored is not None:
             self._version = stored.plan.version

@@ -17,7 +17,7 @@ from scaler.adapters.kubernetes.plan_shards import MAX_SHARD_BYTES, pack
 from scaler.adapters.kubernetes.plan_store import ConfigMapPlanStore
 from scaler.core.published import Heartbeat, StoredPlan
 from scaler.core.values import WorkloadId
-from scaler.ports import StoreError
+from scaler.ports import DamagedError, StoreError
 from tests.api_rig import config_map_store, connected
 from tests.api_server_double import ApiServerDouble, Fault
 from tests.scaler_rig import START_S, ManualClock, answer, stored
@@ -292,10 +292,10 @@ async def test_nobodys_half_plan_can_become_the_plan(
 
 
 async def test_a_deleted_shard(store: ConfigMapPlanStore, reader: ConfigMapPlanStore, server: ApiServerDouble) -> None:
-    """A plan of which a part is gone is no plan; the next one repairs it."""
+    """A plan of which a part is gone is no plan, and said to be damaged; the next one repairs it."""
     await publish(store, plan(1))
     server.remove(f"{INDEX}-3")
-    with pytest.raises(StoreError, match="headway-plan-3 does not exist"):
+    with pytest.raises(DamagedError, match="headway-plan-3 does not exist"):
         await reader.load()
     await publish(store, plan(2, replicas=4))
     assert await reader.load() == plan(2, replicas=4)
@@ -353,7 +353,7 @@ async def test_a_shard_that_was_changed_by_hand(
     (digest,) = document["binaryData"]
     document["binaryData"][digest] = pack({}, 1)[0][1]
     server.put(f"{INDEX}-0", document)
-    with pytest.raises(StoreError, match="digest must be"):
+    with pytest.raises(DamagedError, match="digest must be"):
         await reader.load()
 
 

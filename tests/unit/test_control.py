@@ -10,7 +10,7 @@ from scaler.config.models import Policy, WorkloadSettings
 from scaler.core.observation import Observation, ReplicaCounts, WorkloadObservation
 from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan, StoredPlan
 from scaler.core.values import Missing, Reason, WorkloadId
-from scaler.ports import Leadership, StoreError
+from scaler.ports import DamagedError, Leadership, StoreError
 from scaler.runtime.control import Controller, Ports
 from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.policy import FixedPolicy
@@ -355,3 +355,19 @@ async def test_nobody_publishes_in_the_epoch_of_a_later_leader() -> None:
     assert not report.published
     assert "epoch must be at least" in report.problems[0]
     assert (await rig.stored()).plan.version == theirs
+
+
+async def test_a_plan_that_is_damaged_for_good_is_replaced() -> None:
+    """Who begins to lead takes the scale target for what is in force, says what it found, and publishes anew."""
+    rig = Rig()
+
+    async def damaged() -> StoredPlan | None:
+        raise DamagedError("a part of the plan is gone")
+
+    rig.plans.load = damaged  # type: ignore[method-assign]  # as a store behaves whose content somebody deleted
+    controller = rig.controller()
+    report = await controller.tick()
+    assert report.published
+    assert report.problems == ("plan_store: a part of the plan is gone",)
+    assert (await rig.stored()).plan.answers[CHAT].replicas == 4
+    assert (await controller.tick()).problems == ()

@@ -11,7 +11,7 @@ from scaler.adapters.kubernetes.plan_shards import Answers, Index, unpack
 from scaler.adapters.kubernetes.plan_watch import ObjectWatch
 from scaler.core.published import Answer, PlanVersion, PublishedPlan, StoredPlan
 from scaler.core.values import WorkloadId
-from scaler.ports import StoreError
+from scaler.ports import DamagedError, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,11 @@ class PlanReader:
             raise StoreError(f"ConfigMap {self._settings.name} cannot be read: {error}") from error
 
     def _assemble(self, found: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, StoredPlan | None]:
-        """Put together what an index names; where a shard has moved on, the index has too."""
-        missing = ""
+        """Put together what an index names; where a shard has moved on, the index has too.
+
+        DamagedError where it has not: what it names is gone, and only another plan brings it back.
+        """
+        missing, moved = "", False
         for _ in range(ATTEMPTS):
             index = head_of(found, self._settings.name).index
             if index is None:
@@ -106,8 +109,9 @@ class PlanReader:
                 for part in parts.values():
                     answers.update(part)
                 return found, StoredPlan(PublishedPlan(index.version, answers), index.heartbeat)
-            found = self._maps.get(self._settings.name)
-        raise StoreError(f"the plan cannot be put together: {missing}")
+            again = self._maps.get(self._settings.name)
+            moved, found = revision_of(again) != revision_of(found), again
+        raise (StoreError if moved else DamagedError)(f"the plan cannot be put together: {missing}")
 
     def _collect(self, index: Index) -> tuple[str, dict[str, Answers] | None]:
         """Return the answers of all shards by digest, or what is missing."""

@@ -58,7 +58,10 @@ class ConfigMapPlanStore:
         await self._write(self._writer.beat, heartbeat)
 
     async def load(self) -> StoredPlan | None:
-        """Ask the server; None when there has never been a plan, StoreError when it cannot tell."""
+        """Ask the server; None when there has never been a plan, StoreError when it cannot tell.
+
+        DamagedError, which is one, where parts of the plan are gone for good.
+        """
         async with self._reading:
             return await self._api.run(self._reader.load)
 
