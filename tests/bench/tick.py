@@ -5,12 +5,13 @@ there already, with a record of every pod: what following the cluster costs has 
 """
 
 import asyncio
+import gc
 import json
 import resource
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -35,6 +36,7 @@ from scaler.core.published import Answer, answers_of
 from scaler.core.values import Known, WorkloadId
 from scaler.ports import ClusterSnapshot, PodRecord, WorkloadView
 from scaler.runtime.control import Controller, Ports
+from scaler.runtime.interpreter import collect_between_ticks
 from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.policy import FixedPolicy
 from tests.bench.aggregating import START_S, TICK_S, pod_names
@@ -46,6 +48,7 @@ from tests.bench.take_up import beating
 BEAT_TICKS: Final = 4  # of a controller's heartbeat
 REST_WITHIN_TICKS: Final = 16  # after which nothing may move any more
 HOLD_S: Final = TICK_S  # so that targets follow the load, and come to rest soon after it
+PARTS: Final = ("collect_s", "decide_s", "publish_s", "tick_s", "wall_s", "garbage_s")
 _NAMESPACE: Final = "headway"
 
 
@@ -120,6 +123,24 @@ class StampingObserver:
         return self.seen
 
 
+class Collections:
+    """The garbage collector's CPU time, as it tells of each collection."""
+
+    def __init__(self) -> None:
+        self.total_s = 0.0
+        self.longest_s = 0.0
+        self._began_s = 0.0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began_s = time.thread_time()
+            return
+        took_s = time.thread_time() - self._began_s
+        self.total_s += took_s
+        self.longest_s = max(self.longest_s, took_s)
+
+
 @dataclass
 class Rig:
     """A controller with all that it is connected to."""
@@ -129,20 +150,23 @@ class Rig:
     clock: TickingClock
     api: ApiConnection
     metrics_url: str
+    collections: Collections = field(default_factory=Collections)
+    collect: Callable[[], None] | None = None  # garbage, between ticks; None: whenever the interpreter will
     changed: list[float] = field(default_factory=list)  # percent of the answers, in each tick
-    took_s: dict[str, list[float]] = field(
-        default_factory=lambda: {part: [] for part in ("collect_s", "decide_s", "publish_s", "tick_s", "wall_s")}
-    )
+    took_s: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
 
     async def tick(self) -> bool:
         """Tick and note what it took; return whether a plan was written. MeasurementError for a tick not whole."""
         self.clock.at_s += TICK_S
         before = self.answers()
+        garbage_s = self.collections.total_s
         before_s = time.process_time()
         report = await self.controller.tick()
         ended_s = time.process_time()
         if report.problems:
             raise MeasurementError("; ".join(report.problems))
+        if self.collect is not None:
+            self.collect()
         observer = self.observer
         took = (
             observer.collected_s - observer.begun_s,
@@ -150,6 +174,7 @@ class Rig:
             ended_s - observer.decided_s,
             ended_s - before_s,
             report.took_s,
+            self.collections.total_s - garbage_s,
         )
         for part, seconds in zip(self.took_s.values(), took, strict=True):
             part.append(seconds)
@@ -188,6 +213,7 @@ async def measure(task: Mapping[str, Any]) -> dict[str, Any]:
     source = PrometheusSource(PrometheusSettings(task["url"], read_timeout_s=120.0, total_timeout_s=240.0), clock)
     api = ApiConnection(at(str(task["api"])), clock)
     rig = _rig(task, source, api, clock)
+    rig.collect = collect_between_ticks() if task.get("tidy") else None
     try:
         for _ in range(WARM_UP_TICKS):
             await rig.tick()
@@ -199,6 +225,7 @@ async def measure(task: Mapping[str, Any]) -> dict[str, Any]:
         took = {part: list(values) for part, values in rig.took_s.items()}
         stats = rig.observer.observer.stats
         asked = {"queries": stats.fetches, "rows": stats.samples, "changed": list(rig.changed)}
+        asked["longest_garbage_s"] = rig.collections.longest_s
         return took | asked | await _beside(rig) | await _still(rig) | {"peak_mb": _peak_mb()}
     finally:
         await source.close()

@@ -35,6 +35,7 @@ def _of_ticks(seen: Mapping[str, Any], workloads: int) -> list[Figure]:
         ("CPU time to decide", "decide_s", DECIDE_S),
         ("CPU time to publish what changed", "publish_s", PUBLISH_S),
         ("CPU time of the tick", "tick_s", None),
+        ("of it, garbage collection", "garbage_s", None),
         ("wall time of the tick", "wall_s", None),
     )
     return [
@@ -44,6 +45,7 @@ def _of_ticks(seen: Mapping[str, Any], workloads: int) -> list[Figure]:
         ),
         Figure.of(group, "share of the answers that a tick changed", "%", Spread.of(seen["changed"])),
         Figure(group, "peak memory of the process", "MB", seen["peak_mb"], COLLECT_MB),
+        Figure(group, "longest single garbage collection", "ms", seen["longest_garbage_s"] * 1e3),
         Figure(group, "longest hold of the event loop in a tick", "ms", seen["tick_stall_s"] * 1e3),
         Figure(group, "writes in 4 ticks when nothing changes", "", seen["still_writes"], HEARTBEAT_ONLY),
     ]

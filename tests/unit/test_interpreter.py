@@ -21,6 +21,37 @@ def test_what_is_loaded_is_no_longer_collected() -> None:
     assert done.returncode == 0, done.stderr
 
 
+_BETWEEN_TICKS = """
+import gc
+from scaler.runtime.interpreter import collect_between_ticks
+class Node: pass
+def cycle():
+    node = Node()
+    node.self = node
+collected = []
+gc.callbacks.append(lambda phase, _: collected.append(phase))
+collect = collect_between_ticks()
+kept = [[] for _ in range(100_000)]
+assert not collected, "no collection while a tick runs"
+collect()
+frozen = gc.get_freeze_count()
+assert frozen > 100_000, frozen
+cycle()
+collect()
+assert not any(type(it) is Node for it in gc.get_objects()), "cycles of a later tick are collected"
+assert gc.get_freeze_count() <= frozen, "only what the first tick left is kept out"
+assert not gc.isenabled()
+"""
+
+
+def test_a_controller_collects_between_ticks_only() -> None:
+    """While it ticks nothing is collected; between ticks it is, and what the first tick left is passed over."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BETWEEN_TICKS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_it_changes_nothing() -> None:
     """Only the call changes how this process runs."""
     before = sys.getswitchinterval(), gc.get_freeze_count()
