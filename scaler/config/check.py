@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scaler.config.across import doubts
 from scaler.config.findings import CheckReport, Finding, Severity
 from scaler.config.keda_version import keda_version_note
 from scaler.config.load import ConfigErrors, ConfigProblem, located, placed, read_yaml, timezones
@@ -101,6 +102,7 @@ def _check_configuration(item: SourceDocument, timezones: Collection[str] | None
         validate_process(value, base=item.file.parent, timezones=timezones)
     except ConfigurationError as errors:
         yield from (_finding(placed(item.file, item.document, problem)) for problem in errors.details)
+    yield from (_at(item, Severity.WARNING, doubt) for doubt in doubts(value))
     workloads = value.get("workloads")
     if "kubernetes" in mapping(value.get("cluster")):
         return  # they have no metadata in the file

@@ -100,8 +100,9 @@ class LeaseSection(Section):
     def _seconds_of(cls, given: Mapping[str, Any], name: str) -> float:
         """Return a duration of the file, or the default; that of one that is no duration was reported already."""
         default: float = cls.model_fields[name].default
+        value = given.get(camel_key(name), default)
         try:
-            return parse_duration(given.get(camel_key(name), default))
+            return parse_duration(value) if isinstance(value, str | int | float) else default
         except ValueError:
             return default
 

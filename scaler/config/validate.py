@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scaler.config.across import conflicts
 from scaler.config.fields import camel_key
 from scaler.config.grants import Broker, Grants, grant_problems
 from scaler.config.metadata import SLEEPLESS, MetadataErrors, ParsedMetadata, parse_metadata, sees_demand_at_zero
@@ -17,7 +18,6 @@ from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
 from scaler.config.platform import Platform
 from scaler.config.problems import ConfigurationError, Problem, plain, problems_of
 from scaler.config.process import ProcessConfig, Role, WorkloadSection, texts
-from scaler.config.scaled_objects import mapping
 from scaler.config.sections import keys_given, rule_problems
 from scaler.config.settings import workload_settings
 
@@ -54,7 +54,7 @@ def validate_process(
     if isinstance(document, Mapping):
         found += rule_problems(ProcessConfig, document)
         found += grant_problems(document)
-        found += _across(document)
+        found += conflicts(document)
         found += _workload_problems(document, timezones)
         found += _role_problems({*supplied, *(key for key in document if document[key] is not None)}, role)
     if config is None or found:
@@ -115,22 +115,6 @@ def _role_problems(given: Collection[str], role: Role | None) -> Iterator[Proble
     for key in NEEDED[role] if role else ():
         if key not in given:
             yield Problem((key,), f"must be given for headway {role}")
-
-
-def _across(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong between parts of the file."""
-    in_cluster = "kubernetes" in keys_given(document.get("cluster"))
-    if in_cluster and not keys_given(document.get("scaler")).get("knownAs"):
-        message = "must be given with cluster.kubernetes: without it every external trigger would count as Headway's"
-        yield Problem(("scaler", "knownAs"), message)
-    if not in_cluster:
-        if document.get("events") is True:
-            yield Problem(("events",), "must be false without cluster.kubernetes: Events are about its ScaledObjects")
-        if "pods" in keys_given(mapping(document.get("metrics")).get("scrape")):
-            message = "must be false without cluster.kubernetes, which knows the addresses of the pods"
-            yield Problem(("metrics", "scrape", "pods"), message)
-    if document.get("history") is not None and "prometheus" not in keys_given(document.get("metrics")):
-        yield Problem(("history",), "must be left out without metrics.prometheus, from which it is read")
 
 
 def _workload_problems(document: Mapping[str, Any], timezones: Collection[str] | None) -> Iterator[Problem]:

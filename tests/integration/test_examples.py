@@ -3,8 +3,10 @@
 import asyncio
 import json
 import shutil
+import socket
 from pathlib import Path
 
+import pytest
 import yaml
 from grpc import aio
 
@@ -28,13 +30,13 @@ async def test_the_example_of_a_cluster_file_is_read() -> None:
     assert chat.counts == ReplicaCounts(spec=3, ready=2, pending=0, blocked=1)
 
 
-async def test_the_example_configuration_runs(tmp_path: Path) -> None:
+async def test_the_example_configuration_runs(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """`headway serve` starts from the examples' folder, makes what it needs there, and answers KEDA."""
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder)
     _look_now(folder / "cluster.json")
     async with rig_in(tmp_path) as rig:
-        rig.config = _with_free_ports_and_no_engines(folder)
+        rig.config = _with_free_ports_and_no_engines(folder, _deaf_port(request))
         process, addresses = await rig.start("serve")
         async with aio.insecure_channel(addresses["scaler_grpc"]) as channel:
             answer = await until_answer(Keda(channel).replicas, lambda a: isinstance(a, float), "an answer to KEDA")
@@ -49,12 +51,20 @@ def _look_now(view: Path) -> None:
     view.write_text(json.dumps(json.loads(view.read_text()) | {"at_s": wall_s()}))
 
 
-def _with_free_ports_and_no_engines(folder: Path) -> Path:
+def _deaf_port(request: pytest.FixtureRequest) -> int:
+    """Return a port on which nobody listens, and nobody can for as long as the test runs."""
+    held = socket.socket()
+    request.addfinalizer(held.close)
+    held.bind(("127.0.0.1", 0))
+    port: int = held.getsockname()[1]
+    return port
+
+
+def _with_free_ports_and_no_engines(folder: Path, deaf_port: int) -> Path:
     config = yaml.safe_load((EXAMPLES / "headway.yaml").read_text())
     for role, names in (("controller", ("httpAddress", "adminAddress")), ("scaler", ("httpAddress", "grpcAddress"))):
         config[role] |= dict.fromkeys(names, "127.0.0.1:0")
-    (folder / "none.json").write_text("[]")
-    config["metrics"] = {"scrape": {"targetsFile": "none.json"}}
+    config["metrics"]["prometheus"]["url"] = f"http://127.0.0.1:{deaf_port}"
     path = folder / "headway.yaml"
     path.write_text(yaml.safe_dump(config))
     return path

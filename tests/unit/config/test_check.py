@@ -239,6 +239,49 @@ def test_a_file_with_nothing_in_it_is_a_warning(tmp_path: Path, text: str) -> No
     assert finding == Finding(Severity.WARNING, str(path), 0, "", "has nothing in it: nothing was checked")
 
 
+IN_CLUSTER = "cluster: {kubernetes: {}}\nscaler: {knownAs: [headway:6000]}\n"
+LEASE = "leadership: {lease: {}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (LEASE + "planStore: {file: p}", "planStore.file", "should be configMap with leadership.lease"),
+        ("planStore: {configMap: {}}", "leadership", "should be given with planStore.configMap"),
+        (
+            IN_CLUSTER + "decision: {viewStaleAfter: 90s}",
+            "decision.viewStaleAfter",
+            "should be >= 100s with cluster.kubernetes, was 90s",
+        ),
+    ],
+)
+def test_parts_that_go_badly_together_are_a_warning(tmp_path: Path, text: str, key: str, message: str) -> None:
+    """What works, but hardly as it was meant, is told, and does not keep a process from starting."""
+    path = tmp_path / "h.yaml"
+    path.write_text(text)
+    [finding] = check_files([path]).findings
+    assert (finding.severity, finding.key) == (Severity.WARNING, key)
+    assert finding.message.startswith(message)
+    load_config(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LEASE + "planStore: {configMap: {}}",
+        "planStore: {file: p}",
+        IN_CLUSTER + "decision: {viewStaleAfter: 100s}",
+        "decision: {viewStaleAfter: 30s}",
+        "sources: [{name: jobs, namespaces: [d], queue: {queue: q}}]\nmetrics: {scrape: {targetsFile: t}}",
+    ],
+)
+def test_parts_that_go_well_together_are_not_complained_of(tmp_path: Path, text: str) -> None:
+    """What is meant to be together, or apart, is no finding: a broker's queue is also read by scraping."""
+    path = tmp_path / "h.yaml"
+    path.write_text(text)
+    assert check_files([path]).findings == ()
+
+
 def test_a_fallback_at_zero_would_wake_the_workload(tmp_path: Path, good: dict[str, Any]) -> None:
     """With minReplicaCount 0 a fallback is an error."""
     spoil(good, "minReplicaCount", 0)

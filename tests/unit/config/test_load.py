@@ -207,6 +207,7 @@ workloads:
             "h.yaml:1: cluster.kubernetes.pageSise: is not a known key; did you mean",
         ),
         ("cluster:\n  kubernetes: {}", "h.yaml:1: scaler.knownAs: must be given with cluster.kubernetes"),
+        ("leadership: {lease: {duration: [5s]}}", "h.yaml:1: leadership.lease.duration: "),
         (
             "leadership: {lease: {duration: 5s}}",
             "h.yaml:1: leadership.lease.renewDeadline: must be < duration (5s), was 10s",
@@ -217,6 +218,18 @@ workloads:
         ),
         ("leadership: {lease: {retryPeriod: 0}}", "h.yaml:1: leadership.lease.retryPeriod: must be a duration > 0"),
         ("events: true", "h.yaml:1: events: must be false without cluster.kubernetes"),
+        (
+            """\
+metrics: {scrape: {targetsFile: t}}
+sources: [{name: a, namespaces: [d], route: {gateway: epp, labels: {namespace: d, inference_pool: p}}}]""",
+            "h.yaml:2: sources[0].route: must be left out without metrics.prometheus: nothing else evaluates",
+        ),
+        (
+            """\
+metrics: {replay: {file: r}}
+profiles: [{name: a, kind: pod, namespaces: [d], signals: {running: {query: x}}}]""",
+            "h.yaml:2: profiles[0]: must be left out without metrics.prometheus",
+        ),
         ("history: {folder: h}", "h.yaml:1: history: must be left out without metrics.prometheus"),
         (
             "metrics: {scrape: {timeout: 1s}}",
