@@ -54,6 +54,8 @@ def find_workload(document: PlanDocument, workload: WorkloadId) -> WorkloadEntry
     entry = entries.get(str(workload))
     if entry is None and (why := _unusable(document, str(workload))):
         raise LookupError(f"workload {_safe(str(workload))} is not in the plan: {_safe(why)}")
+    if entry is None and document.at is None:
+        raise LookupError("there is no plan yet: the controller's log and /plan say what it waits for")
     if entry is None:
         near = difflib.get_close_matches(str(workload), entries, n=3) or sorted(entries)[:3]
         hint = f"; did you mean {_safe(', '.join(near))}?" if near else ""

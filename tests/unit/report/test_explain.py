@@ -178,3 +178,11 @@ def test_a_workload_that_cannot_be_used_has_its_reason() -> None:
     with pytest.raises(LookupError, match="demo/bad is not in the plan: slo: must be a duration"):
         find_workload(document, bad)
     assert "not usable maxReplicas: must be >= 1" in " ".join(printed(document).split())
+
+
+def test_before_the_first_plan_no_workload_is_said_to_be_missing() -> None:
+    """A controller that waits for its cluster has no plan: that is told, and not that the workload is not in it."""
+    empty: dict[str, object] = dict.fromkeys(("at", "age_s", "epoch", "sequence", "continue"))
+    document = read_plan(empty | {"schema": 1, "leader": False, "workloads": [], "tenants": [], "intents": []})
+    with pytest.raises(LookupError, match="there is no plan yet"):
+        find_workload(document, WorkloadId("demo", "chat"))
