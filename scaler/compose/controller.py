@@ -13,11 +13,11 @@ from scaler.adapters.http import HttpServer, admin_server, metrics_app
 from scaler.adapters.view_metrics import ViewCollector
 from scaler.compose.history import backfill_of
 from scaler.compose.metrics import observer_of
-from scaler.compose.outside import Cluster, outside_of_controller
+from scaler.compose.outside import Cluster, Outside, outside_of_controller
 from scaler.compose.parts import AS_CONFIGURED, Overrides, announce, clock_of, registry_of_process
 from scaler.compose.stores import state_store_of
 from scaler.config.process import ProcessConfig
-from scaler.ports import Clock
+from scaler.ports import Clock, Leadership
 from scaler.report.plan_json import plan_document
 from scaler.runtime.control import Controller, Ports, TickReport
 from scaler.runtime.logging import log_tick
@@ -50,13 +50,17 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
         cadence = Cadence(config.controller.tick_s, config.controller.heartbeat_s)
         loop = ControlLoop(controller, clock, cadence, _reported(cluster, poster))
         registry = registry_of_process()
-        registry.register(ControllerCollector(lambda: _snapshot(controller, loop), clock.now_s, lambda: observer.stats))
+        registry.register(
+            ControllerCollector(
+                lambda: _snapshot(controller, loop, outside.leadership), clock.now_s, lambda: observer.stats
+            )
+        )
         if cluster.figures is not None:
             registry.register(ViewCollector(cluster.figures))
         http_address = overrides.http_address or config.controller.http_address
         admin_address = overrides.admin_address or config.controller.admin_address
         http = HttpServer(metrics_app(registry, lambda: controller.ready), http_address)
-        admin = admin_server(_plan_view(controller, cluster, clock), admin_address)
+        admin = admin_server(_plan_view(controller, outside, clock), admin_address)
         await stack.enter_async_context(http)
         await stack.enter_async_context(admin)
         announce("controller", overrides, {"http": (http_address, http.port), "admin": (admin_address, admin.port)})
@@ -105,12 +109,17 @@ def _reported(cluster: Cluster, poster: NoticePoster | None) -> Reported:
     return reported
 
 
-def _snapshot(controller: Controller, loop: ControlLoop) -> ControllerSnapshot:
+def _leads(report: TickReport | None, leadership: Leadership) -> bool:
+    """Whether the last plan was the leader's, and still is: while ticks fail, or one hangs, another may have begun."""
+    return report is not None and report.leading and leadership.leading
+
+
+def _snapshot(controller: Controller, loop: ControlLoop, leadership: Leadership) -> ControllerSnapshot:
     report = controller.last
     return ControllerSnapshot(
         plan=report.plan if report else None,
         version=report.version if report else None,
-        leading=bool(report and report.leading),
+        leading=_leads(report, leadership),
         ticks=loop.completed,
         tick_errors=loop.errors,
         ticks_skipped=loop.skipped,
@@ -118,13 +127,15 @@ def _snapshot(controller: Controller, loop: ControlLoop) -> ControllerSnapshot:
     )
 
 
-def _plan_view(controller: Controller, cluster: Cluster, clock: Clock) -> Any:
+def _plan_view(controller: Controller, outside: Outside, clock: Clock) -> Any:
+    cluster = outside.cluster
+
     def view(namespace: str | None, name: str | None, limit: int, continue_: str | None) -> Mapping[str, Any]:
         report: TickReport | None = controller.last
         return plan_document(
             report.plan if report else None,
             version=report.version if report else None,
-            leader=bool(report and report.leading),
+            leader=_leads(report, outside.leadership),
             now_s=clock.now_s(),
             unusable=cluster.explanations(),
             problems=(*(report.problems if report else ()), *cluster.problems()),

@@ -23,6 +23,7 @@ _log = structlog.get_logger(__name__)
 
 _ANSWER_S: Final = 60.0
 _AGAIN_S: Final = 3600.0  # of the wall: after it, what was given up and who is new are asked for
+_REST_S: Final = 60.0  # of the wall: who leads and leads not in turn begins no oftener
 _LOOK_S: Final = 5.0  # of the wall: how soon it is seen that this controller leads, or leads no more
 
 
@@ -73,6 +74,7 @@ async def _keep_filled(backfill: Backfill, outside: Outside, clock: Clock) -> No
             await asyncio.gather(run, return_exceptions=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(_until(lambda: not outside.leadership.leading), _AGAIN_S)
+        await asyncio.sleep(_REST_S)
 
 
 async def _filled(backfill: Backfill, outside: Outside, clock: Clock) -> None:
