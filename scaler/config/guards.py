@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from scaler.config.hpa_guards import hpa_config, hpa_notes
-from scaler.config.keda_guards import GO_FALSE, GO_TRUE, fallback_notes, paused_notes, polling_notes
+from scaler.config.keda_guards import GO_FALSE, GO_TRUE, fallback_notes, observing_notes, paused_notes, polling_notes
 from scaler.config.metadata import (
     FROM_ENV,
     KEDA_KEYS,
@@ -226,6 +226,7 @@ GUARDS: tuple[Callable[[ScaledObject], Iterator[Note]], ...] = (
     _advanced,
     _zero,
     polling_notes,
+    observing_notes,
     fallback_notes,
     paused_notes,
     _bounds,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scaler.config.notes import Note, NoteReason, error, warning
+from scaler.config.observed import MODE, is_observe
 from scaler.config.platform import KEDA_ANNOTATIONS
 from scaler.config.problems import KeyPath, shown
 from scaler.config.scaled_objects import ScaledObject, is_int
@@ -77,3 +78,10 @@ _PAUSES: Mapping[str, str] = {
 def _on(value: Any) -> bool:
     """Return whether KEDA takes an annotation as set: it does so for what it cannot read, too."""
     return str(value) not in GO_FALSE
+
+
+def observing_notes(it: ScaledObject) -> Iterator[Note]:
+    """Yield that a ScaledObject whose trigger names this scaler is only observed."""
+    if is_observe(it.annotations):
+        message = "must not stay: KEDA gets an error while it is there, and the HPA holds"
+        yield warning(NoteReason.OBSERVED, ("metadata", "annotations", MODE), message)

@@ -15,8 +15,8 @@ from scaler.config.grants import Grants
 from scaler.config.guards import notes_on
 from scaler.config.metadata import MetadataErrors, ParsedMetadata
 from scaler.config.models import Mode, WorkloadSettings
-from scaler.config.notes import Note, NoteReason, error, warning
-from scaler.config.observed import MODE, Observed, is_observe, mode_oddity, read_observed
+from scaler.config.notes import Note, NoteReason, error
+from scaler.config.observed import Observed, is_observe, mode_oddity, read_observed
 from scaler.config.platform import Platform
 from scaler.config.scaled_objects import ScaledObject, ScaleTarget, read_scaled_object
 from scaler.config.settings import workload_settings
@@ -52,9 +52,6 @@ def settings_of(
         return None
     notes = [*notes_on(it, platform), *mode_oddity(manifest)]
     observed = is_observe(it.annotations)
-    if observed:
-        message = "must not stay: KEDA gets an error while it is there, and the HPA holds"
-        notes.append(warning(NoteReason.OBSERVED, ("metadata", "annotations", MODE), message))
     settings = None
     parsed = it.headway[0].parsed
     if parsed is not None and not any(note.refuses for note in notes):

@@ -141,6 +141,12 @@ def test_each_guard_finds_its_error(
         ("hpa.scaleUp.policies", None, f"{HPA}.scaleUp.policies", "must let 38 pods start at once"),
         ("hpa.scaleUp.selectPolicy", "Disabled", f"{HPA}.scaleUp.selectPolicy", "must not be Disabled"),
         ("pollingInterval", 1, "spec.pollingInterval", "must be >= 5, was 1"),
+        (
+            "object.metadata.annotations",
+            {"headway.dev/mode": "observe"},
+            "metadata.annotations.headway.dev/mode",
+            "must not stay: KEDA gets an error",
+        ),
     ],
 )
 def test_each_guard_finds_its_warning(
