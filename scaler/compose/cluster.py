@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -87,6 +87,9 @@ class ApiSide:
         def targets() -> Mapping[WorkloadId, tuple[str, str]]:
             return {key: (target.kind, target.name) for key, target in workloads.claims().targets.items()}
 
+        def refused() -> Collection[WorkloadId]:
+            return workloads.claims().refused.keys()
+
         return Cluster(
             view=view,
             policies=workloads,
@@ -95,6 +98,7 @@ class ApiSide:
             ready=lambda: view.ready,
             problems=lambda: view.problems,
             explanations=lambda: view.explanations,
+            refused=refused,
             figures=lambda: view.figures,
             targets=targets,
         )

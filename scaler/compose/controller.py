@@ -43,6 +43,7 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
             states=state_store_of(config),
             leadership=outside.leadership,
             clock=clock,
+            refused=cluster.refused,
         )
         controller = Controller(ports, heartbeat_s=config.controller.heartbeat_s)
         poster = await _poster(cluster, clock, stack)

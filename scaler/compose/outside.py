@@ -4,7 +4,7 @@ The API server's part is in `cluster.py`, imported where it is configured: the c
 all of Headway.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -33,6 +33,7 @@ class Cluster:
     ready: Callable[[], bool] = lambda: True  # whether there is enough to decide on
     problems: Callable[[], tuple[str, ...]] = tuple  # one line each
     explanations: Callable[[], Mapping[WorkloadId, str]] = dict  # of workloads that are not, or not wholly, usable
+    refused: Callable[[], Collection[WorkloadId]] = tuple  # workloads whose manifests cannot be used
     figures: Callable[[], ViewFigures] | None = None
     targets: Callable[[], Mapping[WorkloadId, tuple[str, str]]] = dict  # kind and name of what a workload scales
 

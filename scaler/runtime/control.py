@@ -5,7 +5,9 @@ heartbeat is too old.
 """
 
 import asyncio
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from scaler.core.engine import StepResult, step
 from scaler.core.observation import Observation, WorkloadObservation
@@ -14,6 +16,8 @@ from scaler.core.published import Answer, Heartbeat, PlanVersion, PublishedPlan,
 from scaler.core.state import EngineState, resumed
 from scaler.core.values import Missing, Reason, WorkloadId
 from scaler.ports import Clock, DamagedError, Leadership, Observer, PlanStore, PolicySource, StateStore, StoreError
+
+NO_SETTINGS: Final = "no_settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Ports:
     states: StateStore
     leadership: Leadership
     clock: Clock
+    refused: Callable[[], Collection[WorkloadId]] = tuple  # workloads that exist and whose manifests cannot be used
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Controller:
         self._heartbeat_s = heartbeat_s
         self._state: EngineState | None = None  # None until loaded
         self._baseline: dict[WorkloadId, int] = {}  # what was published before this start
+        self._before: Mapping[WorkloadId, Answer] = {}  # what was published last, by whomever
         self._version: PlanVersion | None = None
         self._answers: dict[WorkloadId, Answer] | None = None  # as published by this controller
         self._beat_due_s = 0.0
@@ -114,7 +120,7 @@ class Controller:
             stored, self._damage = None, f"plan_store: {error}"
         self._answers = None
         if stored is not None:
-            self._version = stored.plan.version
+            self._version, self._before = stored.plan.version, stored.plan.answers
             answers = stored.plan.answers.items()
             self._baseline = {key: answer.replicas for key, answer in answers if answer.replicas is not None}
 
@@ -132,7 +138,7 @@ class Controller:
         """Write the plan if its answers changed, else a heartbeat that is due; return whether the plan was written."""
         if self._led is None or _epoch_led(self._ports.leadership) != self._led:
             return False  # not ours to publish, or no longer: what was decided started from another's plan
-        answers = answers_of(plan)
+        answers = self._without_settings() | answers_of(plan)
         stopped = stopped_evidence(plan, stale_after_s)
         if plan.at_s < self._beat_due_s - self._heartbeat_s:
             self._answers = None  # the clock was set back: no later heartbeat would count until it has caught up
@@ -148,13 +154,21 @@ class Controller:
             problems.append(f"plan_store: {error}")
         return False
 
+    def _without_settings(self) -> dict[WorkloadId, Answer]:
+        """Return answers for workloads that were published and whose manifests cannot be used since before we started.
+
+        No number is known for them; that they have replicas is. A scaler that starts now must not call them inactive.
+        """
+        held = ((key, self._before.get(key)) for key in self._ports.refused())
+        return {key: replace(was, replicas=None, reason=NO_SETTINGS) for key, was in held if was is not None}
+
     async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:
         version = _next_version(self._version, self._led or 0, plan.at_s)
         # Used up whatever comes of it: a write that failed may have arrived, and one version must never name two plans.
         self._version = version
         beat = Heartbeat(version, plan.at_s, stopped)
         await self._ports.plans.publish(PublishedPlan(version, answers), beat)
-        self._answers = answers
+        self._answers = self._before = answers
         self._beat_due_s = plan.at_s + self._heartbeat_s
 
 

@@ -14,6 +14,7 @@ import grpc
 import yaml
 from grpc import aio
 
+from scaler.adapters.kubernetes.plan_maps import head_of
 from tests.api_server_double import ApiServerDouble
 from tests.kubernetes_objects import deployment, pod, scaled_object
 from tests.roles_rig import PATIENCE_S, Keda, Rig, rig_in, until, until_answer
@@ -167,6 +168,25 @@ async def test_a_controller_that_cannot_see_the_cluster_neither_leads_nor_publis
             assert server.at(f"{CONFIG_MAPS}/headway-plan") == before
 
 
+async def test_a_manifest_that_is_spoilt_when_all_start_anew_makes_nobody_inactive(tmp_path: Path) -> None:
+    """Nothing is told about replicas, which holds them; and that there are some stays known to a scaler that starts."""
+    with cluster_of_one() as server:
+        async with in_cluster(tmp_path, server) as rig:
+            first, _ = await rig.start("controller")
+            await until(lambda: _holder(server) and server.at(f"{CONFIG_MAPS}/headway-plan"), "a first plan")
+            first.terminate()
+            await asyncio.wait_for(first.wait(), PATIENCE_S)
+            before = _epoch(server)
+            server.put(f"{SCALED_OBJECTS}/chat", _chat(slo="never"))
+            await rig.start("controller")
+            await until(lambda: _epoch(server) > before, "the next leader's plan")
+            _, addresses = await rig.start("scaler")
+            async with aio.insecure_channel(addresses["grpc"]) as channel:
+                keda = Keda(channel)
+                assert await keda.replicas() is grpc.StatusCode.UNAVAILABLE
+                assert await keda.active()
+
+
 async def test_a_leader_that_ends_hands_over_though_the_api_server_hangs(tmp_path: Path) -> None:
     """The Lease is released before anything that may hang is closed, and the process ends within a pod's grace."""
     with cluster_of_one() as server:
@@ -203,6 +223,13 @@ async def _bookmarks(server: ApiServerDouble) -> AsyncIterator[None]:
 def _lease(server: ApiServerDouble) -> dict[str, Any]:
     lease = server.at(LEASE)
     return {} if lease is None else dict(lease["spec"])
+
+
+def _epoch(server: ApiServerDouble) -> int:
+    """The epoch of the plan that is stored."""
+    index = head_of(server.at(f"{CONFIG_MAPS}/headway-plan"), "headway-plan").index
+    assert index is not None
+    return index.version.epoch
 
 
 def _holder(server: ApiServerDouble) -> str | None:

@@ -16,6 +16,7 @@ from scaler.runtime.leadership import SoleLeadership
 from scaler.runtime.policy import FixedPolicy
 from tests.core_builders import CHAT, T0, replica, replicas, seen, workload
 
+DRAW = WorkloadId("demo", "draw")
 BUSY = seen(replicas(4, running=32, waiting=40, completions_rps=5))
 CALM = seen(replicas(4, running=27, completions_rps=4.2))
 IDLE = seen(replicas(4, running=0, kv_usage=0, completions_rps=0))
@@ -371,3 +372,30 @@ async def test_a_plan_that_is_damaged_for_good_is_replaced() -> None:
     assert report.problems == ("plan_store: a part of the plan is gone",)
     assert (await rig.stored()).plan.answers[CHAT].replicas == 4
     assert (await controller.tick()).problems == ()
+
+
+async def test_a_restart_with_a_spoilt_manifest_keeps_the_workload_active() -> None:
+    """Of who was in the plan and has no settings now it stays known that it has replicas, until it is gone."""
+    rig, refused = Rig(), {DRAW}
+    answers = {
+        CHAT: Answer(4, "", active=True, present=True),
+        DRAW: Answer(2, "", active=True, present=True),
+        WorkloadId("demo", "gone"): Answer(2, "", active=True, present=True),
+    }
+    version = PlanVersion(0, 7)
+    await rig.plans.publish(PublishedPlan(version, answers), Heartbeat(version, T0, {}))
+    policies = FixedPolicy(Policy(workloads=(workload(),)))
+    ports = Ports(
+        policies, rig.observer, rig.plans, rig.states, rig.leadership, rig.clock, refused=lambda: tuple(refused)
+    )
+    controller = Controller(ports)
+    held = Answer(None, "no_settings", active=True, present=True)
+    for _ in range(2):
+        await controller.tick()
+        assert (await rig.stored()).plan.answers == {CHAT: Answer(4, "", active=True, present=True), DRAW: held}
+    assert rig.plans.plans == 2  # the one of before, and one
+    refused.clear()
+    await controller.tick()
+    assert set((await rig.stored()).plan.answers) == {CHAT}
+    refused |= {WorkloadId("demo", "never-valid")}
+    assert not (await controller.tick()).published
