@@ -104,8 +104,8 @@ def _reported(cluster: Cluster, poster: NoticePoster | None) -> Reported:
     def reported(report: TickReport, before: TickReport | None) -> None:
         log_tick(replace(report, problems=(*report.problems, *cluster.problems())), before)
         notices = cluster.noticed(report.plan)  # also of a standby's: it then knows what held when it begins to lead
-        if poster is not None and report.leading:
-            poster.tell(notices)
+        if poster is not None:
+            (poster.tell if report.leading else poster.keep)(notices)
 
     return reported
 

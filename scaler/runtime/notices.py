@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
@@ -11,6 +12,7 @@ from scaler.ports import Clock, Notice, Notices
 _log = structlog.get_logger(__name__)
 
 _MOST_WAITING = 1_000
+GAP_S: Final = 20.0  # in which nobody may have led: the Lease's duration, and a retry
 
 
 class NoticePoster:
@@ -20,11 +22,23 @@ class NoticePoster:
         self._notices = notices
         self._clock = clock
         self._waiting: deque[Notice] = deque(maxlen=_MOST_WAITING)
+        self._kept: deque[tuple[float, Notice]] = deque(maxlen=_MOST_WAITING)
         self._told = asyncio.Event()
         self.dropped = 0
 
+    def keep(self, notices: Sequence[Notice]) -> None:
+        """Take what is the leader's to tell, as a standby: should that one be gone already, it is posted by us.
+
+        So what happens while nobody leads is not lost. At worst a person reads it twice.
+        """
+        now_s = self._clock.monotonic_s()
+        self._kept.extend((now_s, notice) for notice in notices)
+
     def tell(self, notices: Sequence[Notice]) -> None:
-        """Take notices to post soon. Returns at once."""
+        """Take notices to post soon, as the leader, after what was kept in the last `GAP_S`. Returns at once."""
+        since_s = self._clock.monotonic_s() - GAP_S
+        notices = (*(notice for at_s, notice in self._kept if at_s >= since_s), *notices)
+        self._kept.clear()
         self.dropped += max(0, len(self._waiting) + len(notices) - _MOST_WAITING)
         self._waiting.extend(notices)
         if self._waiting:

@@ -12,7 +12,7 @@ from scaler.core.values import WorkloadId
 from scaler.ports import Notice
 from scaler.runtime.control import Controller
 from scaler.runtime.loop import Cadence, ControlLoop
-from scaler.runtime.notices import NoticePoster
+from scaler.runtime.notices import GAP_S, NoticePoster
 
 PATIENCE_S = 10.0
 QUICK = Cadence(tick_s=0.01, checkpoint_s=60.0)
@@ -114,3 +114,30 @@ async def test_a_fault_in_posting_loses_one_batch_and_not_all_that_come() -> Non
     await asyncio.gather(task, return_exceptions=True)
     assert notices.posted == [notice]
     assert poster.dropped == 1
+
+
+@dataclass
+class HandClock(SystemClock):
+    """A clock that the test turns."""
+
+    at_s: float = 0.0
+
+    def monotonic_s(self) -> float:
+        """Return the time that the test set."""
+        return self.at_s
+
+
+async def test_what_happened_while_nobody_led_is_told_by_who_leads_next() -> None:
+    """A standby keeps its notices for as long as the leader may have been gone, and no longer."""
+    notices, clock = FaultyNotices(calls=1), HandClock()
+    poster = NoticePoster(notices, clock)
+    task = asyncio.create_task(poster.run())
+    old, recent, new = (Notice(WorkloadId("demo", "chat"), reason, "it") for reason in ("Old", "Recent", "New"))
+    poster.keep([old])
+    clock.at_s = GAP_S + 1
+    poster.keep([recent])
+    poster.tell([new])
+    await asyncio.wait_for(notices.done.wait(), PATIENCE_S)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert notices.posted == [recent, new]
