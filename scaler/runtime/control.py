@@ -138,7 +138,7 @@ class Controller:
         """Write the plan if its answers changed, else a heartbeat that is due; return whether the plan was written."""
         if self._led is None or _epoch_led(self._ports.leadership) != self._led:
             return False  # not ours to publish, or no longer: what was decided started from another's plan
-        answers = self._without_settings() | answers_of(plan)
+        answers = self._without_settings(plan) | answers_of(plan)
         stopped = stopped_evidence(plan, stale_after_s)
         if plan.at_s < self._beat_due_s - self._heartbeat_s:
             self._answers = None  # the clock was set back: no later heartbeat would count until it has caught up
@@ -154,12 +154,16 @@ class Controller:
             problems.append(f"plan_store: {error}")
         return False
 
-    def _without_settings(self) -> dict[WorkloadId, Answer]:
+    def _without_settings(self, plan: Plan) -> dict[WorkloadId, Answer]:
         """Return answers for workloads that were published and whose manifests cannot be used since before we started.
 
         No number is known for them; that they have replicas is. A scaler that starts now must not call them inactive.
+        So it is with all of them where there is no workload any more: an API server that has just started knows no
+        ScaledObjects either, and of one that is gone nobody asks.
         """
-        held = ((key, self._before.get(key)) for key in self._ports.refused())
+        held = (
+            (key, self._before.get(key)) for key in (self._ports.refused() if plan.recommendations else self._before)
+        )
         return {key: replace(was, replicas=None, reason=NO_SETTINGS) for key, was in held if was is not None}
 
     async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:

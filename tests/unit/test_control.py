@@ -399,3 +399,17 @@ async def test_a_restart_with_a_spoilt_manifest_keeps_the_workload_active() -> N
     assert set((await rig.stored()).plan.answers) == {CHAT}
     refused |= {WorkloadId("demo", "never-valid")}
     assert not (await controller.tick()).published
+
+
+async def test_a_cluster_that_shows_no_workload_makes_none_inactive() -> None:
+    """An API server that has just started knows no ScaledObjects: what was published stays active, without number."""
+    rig = Rig()
+    version = PlanVersion(0, 1)
+    answer = Answer(3, "", active=True, present=True)
+    await rig.plans.publish(PublishedPlan(version, {CHAT: answer}), Heartbeat(version, rig.clock.at_s, {}))
+    ports = Ports(FixedPolicy(Policy()), rig.observer, rig.plans, rig.states, rig.leadership, rig.clock)
+    controller = Controller(ports)
+    for _ in range(2):
+        await controller.tick()
+        rig.clock.at_s += 15
+        assert (await rig.stored()).plan.answers == {CHAT: Answer(None, "no_settings", active=True, present=True)}
