@@ -8,7 +8,10 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scaler.config.process import ProcessConfig
 
 OK, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -71,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", _check, "validate configuration files and ScaledObject manifests")
     check.add_argument("files", nargs="+", type=Path, metavar="F")
     check.add_argument("--keda-version", metavar="V", help="of the cluster that the manifests are for, such as 2.17.2")
+    _rights_parser(commands)
     explain = _command(commands, "explain", _explain, "why a workload has the target that it has")
     explain.add_argument("workload", metavar="NAMESPACE/NAME")
     source = explain.add_mutually_exclusive_group()
@@ -99,6 +103,17 @@ def _role_parser(commands: Any, name: str, text: str) -> None:
     )
     if name != "scaler":
         parser.add_argument("--admin-address", metavar="A", help="of /plan; loopback only")
+
+
+def _rights_parser(commands: Any) -> None:
+    rights = _command(
+        commands, "rights", _rights, "print the rights that a configuration needs, for kubectl apply -f -"
+    )
+    rights.add_argument("--config", type=Path, required=True, metavar="F", help="the process configuration")
+    rights.add_argument("--namespace", metavar="N", help="of Headway's pods (default: where the plan or the Lease is)")
+    rights.add_argument(
+        "--name", default="headway", metavar="N", help="what its service accounts' names begin with (%(default)s)"
+    )
 
 
 def _demo_parser(commands: Any) -> None:
@@ -136,16 +151,11 @@ def _scaler(options: argparse.Namespace) -> int:
 def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) -> int:
     """Run a role until SIGTERM or SIGINT. `--json` writes what it listens on, once it listens."""
     from scaler.compose import Overrides
-    from scaler.config.load import ConfigErrors, load_config
     from scaler.config.process import Role
     from scaler.runtime.logging import configure_logging
     from scaler.runtime.processes import RoleError, stop_on_signals
 
-    try:
-        supplied = {"planStore"} if options.plan_store else set()
-        config = load_config(options.config, role=Role(name), supplied=supplied)
-    except ConfigErrors as errors:
-        raise BadInputError(f"{options.config} cannot be used\n{errors}") from errors
+    config = _load(options.config, role=Role(name), supplied={"planStore"} if options.plan_store else ())
     overrides = Overrides(
         config_file=options.config,
         plan_store=options.plan_store,
@@ -168,6 +178,16 @@ def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) 
     return OK
 
 
+def _load(file: Path, **needs: Any) -> "ProcessConfig":
+    """Read a process configuration; BadInputError with all that is wrong with it."""
+    from scaler.config.load import ConfigErrors, load_config
+
+    try:
+        return load_config(file, **needs)
+    except ConfigErrors as errors:
+        raise BadInputError(f"{file} cannot be used\n{errors}") from errors
+
+
 def _check(options: argparse.Namespace) -> int:
     from scaler.config.check import check_files
 
@@ -175,6 +195,24 @@ def _check(options: argparse.Namespace) -> int:
     _print(report.text(), to_stderr=options.json == "-")
     _write_json(options.json, report.document())
     return FAILED if report.errors else OK
+
+
+def _rights(options: argparse.Namespace) -> int:
+    from scaler.adapters.kubernetes.rights import Installation, manifests, manifests_text
+    from scaler.report.rights_document import rights_document
+
+    config = _load(options.config)
+    try:
+        installation = Installation.of(config, namespace=options.namespace, name=options.name)
+    except ValueError as error:
+        raise BadInputError(f"--{error}") from error
+    found = manifests(config, installation)
+    if found:
+        _print(manifests_text(config, installation), to_stderr=options.json == "-")
+    else:
+        _print(f"{options.config} needs none: it has Headway ask no API server", to_stderr=True)
+    _write_json(options.json, rights_document(found))
+    return OK
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from scaler.config.findings import CheckDocument
 from scaler.config.process import ProcessConfig
 from scaler.report.announcement import Announcement
 from scaler.report.plan_document import ExplainDocument, PlanDocument
+from scaler.report.rights_document import RightsDocument
 from scaler.report.run_record import DemoResult
 
 SCHEMAS: Mapping[str, type[BaseModel]] = {
@@ -22,6 +23,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
     "explain": ExplainDocument,  # headway explain --json
     "announcement": Announcement,  # headway serve, controller and scaler --json
     "check": CheckDocument,  # headway check --json
+    "rights": RightsDocument,  # headway rights --json
     "demo": DemoResult,  # headway demo --json
 }
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from scaler.adapters.kubernetes.rbac import RULES_CLUSTER, RULES_VIEW
 from scaler.adapters.kubernetes.watch import Pace
 from scaler.config.live import LiveWorkload
 from scaler.config.models import Mode
@@ -587,25 +586,6 @@ def test_asking_costs_the_api_server_nothing() -> None:
         for _ in range(200):
             it.look()
         assert it.server.count() == 0
-
-
-def test_it_asks_for_what_its_rules_grant_and_no_more() -> None:
-    """Every request of a view is granted by the rules that charts take, and every rule is used."""
-    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "canary"}
-    custom = deployment("canary") | {"kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}
-    with cluster(*engine(1), scaled_object("a", target=rollout), custom, pod("c-0", app="canary")) as it:
-        it.sees(["c-0"], WorkloadId("tenant", "a"))
-        until(lambda: it.server.count("get", CRD), "the question for KEDA's version")
-        asked = {
-            (verb, path.rpartition("/")[2]) for verb, path in it.server.requests if path not in it.server.documents
-        }
-    granted = {
-        (verb, name)
-        for rule in (*RULES_VIEW, *RULES_CLUSTER)
-        for verb in rule.verbs
-        for name in rule.names or (resource.removeprefix("*/") for resource in rule.resources)
-    }
-    assert asked == granted
 
 
 def test_it_ends_at_once_whatever_it_is_doing() -> None:
