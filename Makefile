@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format unit engines-test bench proto lock system-deps clean
+.PHONY: help run test lint format unit engines-test cluster-test bench proto lock system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -27,11 +27,15 @@ lint: .venv/dev ## formatting, lint, types, architecture contract
 
 unit: .venv/dev ## all tests; ARGS are pytest's
 	@command -v prometheus >/dev/null || echo "no prometheus on PATH: its tests are skipped (make system-deps)"
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --quiet $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --quiet --ignore tests/cluster $(ARGS)
 
 engines-test: .venv/dev ## a real Triton on the CPU under load; installs it into the user's cache once (55 MB)
 	$(BIN)/python -m tests.engines.installation
 	$(BIN)/python -m pytest --quiet tests/engines $(ARGS)
+
+cluster-test: .venv/dev ## KEDA, the HPA and a control plane, all real; builds them into the user's cache once (half an hour)
+	$(BIN)/python -m tests.cluster.programs
+	$(BIN)/python -m pytest --quiet tests/cluster $(ARGS)
 
 bench: .venv/dev ## accuracy and speed as ratios in one run; ARGS are the bench's
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -1,0 +1,148 @@
+"""KEDA calls Headway and the HPA moves a Deployment: what is recommended is what there is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from tests.cluster.conftest import Tenant
+from tests.cluster.headway import Headway, installed
+from tests.cluster.processes import until
+from tests.cluster.watching import samples, stays
+from tests.cluster.workloads import deployment, scaled_object
+
+PAUSED = "autoscaling.keda.sh/paused"
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A workload `chat` of a tenant, and the Headway that scales it."""
+
+    tenant: Tenant
+    headway: Headway
+
+    def load_for(self, replicas: int) -> None:
+        """Set the load that needs so many replicas."""
+        self.tenant.engines.load_for(self.tenant.namespace, "chat", replicas)
+
+    def replicas(self) -> int:
+        """Return how many replicas the Deployment is told to have."""
+        return self.tenant.cluster.deployments(self.tenant.namespace).replicas("chat")
+
+    def target(self) -> int | None:
+        """Return what is recommended now."""
+        found = self.headway.recommendation(self.tenant.namespace, "chat")
+        return None if found is None else found["target"]
+
+    def reaches(self, replicas: int) -> None:
+        """Wait until the Deployment has exactly so many replicas, all ready, and that is what is recommended."""
+        where = self.tenant.cluster.deployments(self.tenant.namespace)
+        until(lambda: self.replicas() == replicas == where.ready("chat"), f"{replicas} ready replicas")
+        assert self.target() == replicas
+
+    def hpa(self) -> dict[str, Any] | None:
+        """Return the HPA that KEDA made."""
+        path = f"/apis/autoscaling/v2/namespaces/{self.tenant.namespace}/horizontalpodautoscalers/keda-hpa-chat"
+        return self.tenant.cluster.objects.get(path)
+
+    def annotate(self, **annotations: str | None) -> None:
+        """Annotate the ScaledObject; None takes an annotation away."""
+        change = {"metadata": {"annotations": annotations}}
+        self.tenant.cluster.objects.patch("ScaledObject", "keda.sh/v1alpha1", self.tenant.namespace, "chat", change)
+
+
+@contextmanager
+def chatting(
+    tenant: Tenant, folder: Path, *, replicas: int = 1, ready_after: str = "0s", **scaled: Any
+) -> Iterator[Chat]:
+    """Run a Headway for one workload that has so many replicas and the load for them."""
+    with installed(
+        tenant.cluster, folder, tenant.engines, namespace=tenant.headway, watches=(tenant.namespace,)
+    ) as headway:
+        chat = Chat(tenant, headway)
+        chat.load_for(replicas)
+        headway.controller()
+        headway.scaler()
+        tenant.cluster.objects.apply(
+            deployment(tenant.namespace, "chat", replicas=replicas, ready_after=ready_after),
+            scaled_object(tenant.namespace, "chat", headway.address, **scaled),
+        )
+        until(chat.hpa, "the HPA")
+        chat.reaches(replicas)
+        yield chat
+
+
+def test_a_deployment_follows_the_recommendation_up_and_down(tenant: Tenant, tmp_path: Path) -> None:
+    """1 -> 20 -> 21 -> 1 replicas, each exactly: the HPA's tolerance swallows nothing."""
+    with chatting(tenant, tmp_path) as chat:
+        for replicas in (20, 21, 1):
+            chat.load_for(replicas)
+            chat.reaches(replicas)
+
+
+def test_kubectl_shows_the_metric(tenant: Tenant, tmp_path: Path) -> None:
+    """`kubectl get hpa` shows a value beside the target: a metric goes all the way through the aggregation layer."""
+    with chatting(tenant, tmp_path, replicas=2) as chat:
+        kubectl = tenant.cluster.objects.kubectl
+        until(lambda: "1/1 (avg)" in kubectl("get", "hpa", "--namespace", tenant.namespace), "the metric in the table")
+        described = kubectl("describe", "hpa", "keda-hpa-chat", "--namespace", tenant.namespace)
+        assert '"s0-headway-replicas" (target average value):  1 / 1' in described
+        assert chat.replicas() == 2
+
+
+def test_the_webhook_admits_the_template_and_refuses_a_second_one(tenant: Tenant) -> None:
+    """KEDA takes the recommended ScaledObject, also at zero; that it looks shows in the refusal of a second one."""
+    objects, namespace = tenant.cluster.objects, tenant.namespace
+    objects.apply(deployment(namespace, "chat", replicas=0), deployment(namespace, "jobs", replicas=0))
+    objects.apply(scaled_object(namespace, "chat", "headway.test:6000"))
+    objects.apply(scaled_object(namespace, "jobs", "headway.test:6000", least=0))
+    second = scaled_object(namespace, "second", "headway.test:6000")
+    second["spec"]["scaleTargetRef"] = {"name": "chat"}
+    with pytest.raises(ApiException, match="already managed by the ScaledObject 'chat'"):
+        objects.apply(second)
+
+
+def test_a_paused_scaled_object_is_left_alone(tenant: Tenant, tmp_path: Path) -> None:
+    """While it is paused the load may do what it will; afterwards the Deployment follows again."""
+    with chatting(tenant, tmp_path, replicas=2) as chat:
+        chat.annotate(**{PAUSED: "true"})
+        until(lambda: chat.hpa() is None, "KEDA to take its HPA away")
+        chat.load_for(6)
+        until(lambda: chat.target() not in (None, 2), "a recommendation for the new load")
+        stays(chat.replicas, 2, for_s=5)
+        chat.annotate(**{PAUSED: None})
+        chat.reaches(6)
+
+
+def test_a_rollout_does_not_drift(tenant: Tenant, tmp_path: Path) -> None:
+    """While a new image rolls out, with surge pods that become ready late, the Deployment is told 20 and only 20."""
+    with chatting(tenant, tmp_path, replicas=20, ready_after="1s") as chat:
+        new = deployment(tenant.namespace, "chat", replicas=20, ready_after="1s", image="engine:2")
+        del new["spec"]["replicas"]
+        tenant.cluster.objects.patch("Deployment", "apps/v1", tenant.namespace, "chat", {"spec": new["spec"]})
+        seen = samples(lambda: _told_and_there(tenant), lambda: _rolled_out(_deployment(tenant)), within_s=60)
+        assert {told for told, _ in seen} == {20}
+        assert max(there for _, there in seen) > 20  # surge pods, which a tolerance would have made the HPA keep
+        stays(chat.replicas, 20, for_s=5)
+
+
+def _deployment(tenant: Tenant) -> dict[str, Any]:
+    found = tenant.cluster.objects.get(f"/apis/apps/v1/namespaces/{tenant.namespace}/deployments/chat")
+    assert found is not None
+    return found
+
+
+def _told_and_there(tenant: Tenant) -> tuple[int, int]:
+    found = _deployment(tenant)
+    return found["spec"]["replicas"], found["status"].get("replicas", 0)
+
+
+def _rolled_out(found: dict[str, Any]) -> bool:
+    status = found["status"]
+    if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
+        return False
+    return bool(status.get("updatedReplicas", 0) == status.get("replicas", 0) == status.get("readyReplicas", 0))

@@ -1,0 +1,42 @@
+"""A cluster that drops the HPA's tolerance, as those before Kubernetes 1.35 do: targets are quantised."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import cluster
+from tests.cluster.cluster import Cluster
+from tests.cluster.conftest import tenant_of
+from tests.cluster.test_scaling import chatting
+from tests.cluster.watching import stays
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose API server and controllers do not know the field."""
+    gates = {"HPAConfigurableTolerance": False}
+    with cluster.running(tmp_path_factory.mktemp("older"), feature_gates=gates) as started:
+        yield started
+
+
+def test_a_small_step_up_is_rounded_up_to_one_that_the_hpa_takes(older: Cluster, tmp_path: Path) -> None:
+    """From 20 replicas a need of 21 becomes 23, the smallest number that a tolerance of 0.1 lets through."""
+    with chatting(tenant_of(older, "step_up"), tmp_path, replicas=20) as chat:
+        hpa = chat.hpa()
+        assert hpa is not None
+        assert "tolerance" not in hpa["spec"]["behavior"]["scaleUp"]
+        chat.load_for(21)
+        chat.reaches(23)
+
+
+def test_rounding_never_goes_above_a_cap(older: Cluster, tmp_path: Path) -> None:
+    """With a maximum of 22 the same need is held at 20, and says why; a need outside the band goes to the cap."""
+    tenant = tenant_of(older, "cap")
+    with chatting(tenant, tmp_path, replicas=20, most=22) as chat:
+        chat.load_for(21)
+        stays(chat.replicas, 20, for_s=6)
+        found = chat.headway.recommendation(tenant.namespace, "chat")
+        assert found is not None
+        assert "hpa_tolerance" in found["reason"]
+        assert found["target"] <= 22
