@@ -140,6 +140,7 @@ def cluster(
     pace: Pace = QUICK,
     scale_pace: ScalePace = QUICK_SCALES,
     namespaces: Sequence[str] = (),
+    other_targets: Sequence[str] | None = None,
     settings: ApiSettings = PATIENT,
     prepare: Callable[[ApiServerDouble], object] = lambda _: None,
     synced: bool = True,
@@ -154,7 +155,9 @@ def cluster(
             DecisionSettings(), partial(settings_of, platform=PLATFORM), partial(observed_workload, platform=PLATFORM)
         )
         with connected(server, clock, settings) as api:
-            view = KubernetesClusterView(api, workloads, namespaces=namespaces, pace=pace, scale_pace=scale_pace)
+            view = KubernetesClusterView(
+                api, workloads, namespaces=namespaces, other_targets=other_targets, pace=pace, scale_pace=scale_pace
+            )
             view.start()
             try:
                 it = Cluster(server, api, view, workloads, clock)

@@ -75,7 +75,9 @@ class ApiSide:
             decision, partial(settings_of, platform=platform), partial(observed_workload, platform=platform)
         )
         pace = Pace(page_objects=section.page_size, watch_s=section.watch_timeout_s)
-        view = KubernetesClusterView(self._api, workloads, namespaces=section.namespaces, pace=pace)
+        view = KubernetesClusterView(
+            self._api, workloads, namespaces=section.namespaces, other_targets=section.other_targets, pace=pace
+        )
         self._close_with(view.close)
         view.start()
         notices = KubernetesNotices(self._api, self._name, subject_of=workloads.subject_of) if config.events else None

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from scaler.config.durations import parse_duration
-from scaler.config.fields import Namespace, PositiveDuration, camel_key
+from scaler.config.fields import DNS_LABEL, Namespace, PositiveDuration, camel_key
 from scaler.config.places import FilePath
 from scaler.config.problems import Problem
 from scaler.config.sections import Section, exactly_one
@@ -22,6 +22,14 @@ ObjectName = Annotated[
     WithJsonSchema({"type": "string", "allowed": "the name of an object: at most 200 of a-z, 0-9 and '-'"}),
 ]
 
+# As kubectl names a kind: its plural, and its group where it has one.
+GroupResource = Annotated[
+    str,
+    Field(max_length=253, pattern=rf"^{DNS_LABEL}(?:\.{DNS_LABEL})*$"),
+    WithJsonSchema({"type": "string", "allowed": "a kind as PLURAL.GROUP, such as rollouts.argoproj.io"}),
+]
+MAX_OTHER_TARGETS = 100
+
 
 class KubernetesSection(Section):
     """The API server, and what is watched there. Without `kubeconfig` the process is a pod of that cluster."""
@@ -29,6 +37,17 @@ class KubernetesSection(Section):
     kubeconfig: FilePath | None = None
     context: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     namespaces: tuple[Namespace, ...] = ()  # empty: all
+    # Kinds that may be scaled besides Deployments and StatefulSets. None: whatever has a scale; empty: no others.
+    other_targets: (
+        Annotated[
+            tuple[GroupResource, ...],
+            Field(
+                max_length=MAX_OTHER_TARGETS,
+                json_schema_extra={"allowed": f"a list of at most {MAX_OTHER_TARGETS} kinds"},
+            ),
+        ]
+        | None
+    ) = None
     page_size: Annotated[int, Field(ge=1, le=10_000)] = 500  # objects of one page of a list
     connect_timeout_s: PositiveDuration = 5.0
     request_timeout_s: PositiveDuration = 30.0  # of one request that is no watch

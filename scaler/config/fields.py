@@ -32,10 +32,10 @@ def duration_schema(lowest: str) -> dict[str, Any]:
 PositiveDuration = Annotated[float, BeforeValidator(seconds), Field(gt=0), WithJsonSchema(duration_schema("> 0"))]
 
 
-_DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 Namespace = Annotated[
     str,
-    Field(max_length=63, pattern=f"^{_DNS_LABEL}$"),
+    Field(max_length=63, pattern=f"^{DNS_LABEL}$"),
     WithJsonSchema({"type": "string", "allowed": "a namespace: at most 63 of a-z, 0-9 and '-'"}),
 ]
 # One namespace, or several at once: `team-*`, or `*` for all.
@@ -49,6 +49,6 @@ LABEL_NAME = "[a-zA-Z_][a-zA-Z0-9_]*"
 MAX_NAME_CHARS = 54
 ScaledObjectName = Annotated[
     str,
-    Field(max_length=MAX_NAME_CHARS, pattern=rf"^{_DNS_LABEL}(?:\.{_DNS_LABEL})*$"),
+    Field(max_length=MAX_NAME_CHARS, pattern=rf"^{DNS_LABEL}(?:\.{DNS_LABEL})*$"),
     WithJsonSchema({"type": "string", "allowed": f"a name: at most {MAX_NAME_CHARS} of a-z, 0-9, '-' and '.'"}),
 ]

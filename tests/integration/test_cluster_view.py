@@ -384,6 +384,21 @@ def test_a_stateful_set_and_a_custom_kind_are_targets() -> None:
         until(lambda: (view := it.engine(WorkloadId("tenant", "a"))) and view.counts.spec == 7)
 
 
+def test_only_kinds_that_may_be_scaled_are_asked_for() -> None:
+    """Of a kind that is not among the configured ones no scale is asked for, and it is said why; Deployments go on."""
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "canary"}
+    custom = deployment("canary") | {"kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}
+    lost = WorkloadId("tenant", "a")
+    objects = (*engine(1), scaled_object("a", target=rollout), custom, pod("c-0", app="canary"))
+    with cluster(*objects, other_targets=("rollouts.other.io",)) as it:
+        it.sees(["engine-0"])
+        said = "its kind must be among cluster.kubernetes.otherTargets, was rollouts.argoproj.io"
+        until(lambda: it.look() and it.view.absent.get(lost) == said, "the reason")
+        assert it.server.count("get", "/rollouts/") == 0
+    with cluster(*objects, other_targets=("rollouts.argoproj.io",)) as it:
+        it.sees(["c-0"], lost)
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [

@@ -9,7 +9,7 @@ API discovery is no part of it: Kubernetes lets everybody who is authenticated h
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -134,12 +134,26 @@ def _controller(config: ProcessConfig) -> Iterator[Grant]:
         yield Grant(Role.CONTROLLER, Scope.OWN, tuple(rules), (namespace,))
 
 
-def _workload_rules(_: KubernetesSection) -> Iterator[Rule]:
+def _workload_rules(section: KubernetesSection) -> Iterator[Rule]:
     yield Rule("", ("pods",), _FOLLOWED, "there is no view, and every workload keeps its replicas")
     yield Rule("keda.sh", ("scaledobjects",), _FOLLOWED, "no workload is known")
     yield Rule("apps", ("deployments", "statefulsets"), _FOLLOWED, "their scales are read one by one, 10 a second")
-    yield Rule("*", ("*/scale",), ("get",), "targets that are neither Deployments nor StatefulSets have no view")
+    yield from _scale_rules(section.other_targets)
     yield Rule("autoscaling", ("horizontalpodautoscalers",), _FOLLOWED, "no HPA can be observed")
+
+
+def _scale_rules(kinds: Collection[str] | None) -> Iterator[Rule]:
+    """Yield what reading scales takes: of any kind, where it is not said which (None), as a target may be of any."""
+    without = "targets that are neither Deployments nor StatefulSets have no view"
+    if kinds is None:
+        yield Rule("*", ("*/scale",), ("get",), without)
+        return
+    groups: dict[str, list[str]] = {}
+    for kind in sorted(set(kinds)):
+        plural, _, group = kind.partition(".")
+        groups.setdefault(group, []).append(f"{plural}/scale")
+    for group, scales in sorted(groups.items()):
+        yield Rule(group, tuple(scales), ("get",), without)
 
 
 _CLUSTER_RULES: Final = (

@@ -1,9 +1,9 @@
 """Reads the scale subresource of targets that are not watched, at a bounded rate.
 
-Any resource may be a target: a LeaderWorkerSet, a Rollout, a custom one. There is no watching all scales at once, so
-each costs one GET now and then: at 10 a second 1,800 targets are read once within three minutes, the age that a reading
-may have. Beyond that number readings run out and their workloads are absent from the view with that reason; the API
-server is never asked for more. Targets whose pods have just changed are read first.
+Any resource may be a target (a LeaderWorkerSet, a Rollout, a custom one) unless it is configured which. There is no
+watching all scales at once, so each costs one GET now and then: at 10 a second 1,800 targets are read once within three
+minutes, the age that a reading may have. Beyond that number readings run out and their workloads are absent from the
+view with that reason; the API server is never asked for more. Targets whose pods have just changed are read first.
 """
 
 import threading
@@ -59,11 +59,14 @@ class _Held:
 class ScaleReader:
     """Keeps the scales of the wanted targets, in a thread of its own."""
 
-    def __init__(self, api: ApiConnection, pace: ScalePace | None = None) -> None:
+    def __init__(
+        self, api: ApiConnection, pace: ScalePace | None = None, *, kinds: Collection[str] | None = None
+    ) -> None:
+        """Read scales of these kinds (`rollouts.argoproj.io`) and of no others; None: of any."""
         self._api = api
         self._clock = api.clock
         self._pace = pace or ScalePace()
-        self._plurals = _Plurals(api, self._pace.forget_s)
+        self._plurals = _Plurals(api, self._pace.forget_s, kinds)
         self._lock = threading.Lock()
         self._held: dict[TargetRef, _Held] = {}
         self._wake = threading.Event()
@@ -157,15 +160,16 @@ class ScaleReader:
 
 
 class _NoSuchKindError(Exception):
-    """The API server knows no such kind, or one that cannot be scaled."""
+    """The API server knows no such kind, or one that cannot or may not be scaled."""
 
 
 class _Plurals:
     """What kinds are called in paths, from API discovery; kept for a while. Used by one thread."""
 
-    def __init__(self, api: ApiConnection, forget_s: float) -> None:
+    def __init__(self, api: ApiConnection, forget_s: float, kinds: Collection[str] | None) -> None:
         self._api = api
         self._forget_s = forget_s
+        self._kinds_wanted = kinds
         self._known: dict[str, tuple[float, dict[str, tuple[str, bool]]]] = {}
 
     def scale_path(self, target: TargetRef) -> str:
@@ -176,6 +180,9 @@ class _Plurals:
         plural, scalable = found
         if not scalable:
             raise _NoSuchKindError(f"kind {target.kind} has no scale subresource")
+        kind = f"{plural}.{target.group}" if target.group else plural
+        if self._kinds_wanted is not None and kind not in self._kinds_wanted:  # there is no right to it either
+            raise _NoSuchKindError(f"its kind must be among cluster.kubernetes.otherTargets, was {kind}")
         return path(*_root(target), "namespaces", target.namespace, plural, target.name, "scale")
 
     def _kinds(self, target: TargetRef) -> dict[str, tuple[str, bool]]:

@@ -8,7 +8,7 @@ KEDA did not make, nodes), whatever the number of workloads, and for targets of 
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -53,11 +53,15 @@ class KubernetesClusterView:
         workloads: Workloads,
         *,
         namespaces: Sequence[str] = (),
+        other_targets: Collection[str] | None = None,
         pace: Pace | None = None,
         scale_pace: ScalePace | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """Watch the namespaces given (none: all) and keep `workloads` current from there."""
+        """Watch the namespaces given (none: all) and keep `workloads` current from there.
+
+        `other_targets` are the kinds that may be scaled besides Deployments and StatefulSets; None: whatever can be.
+        """
         self._api = api
         self._clock = api.clock
         self._workloads = workloads
@@ -65,7 +69,7 @@ class KubernetesClusterView:
         self._members = Members()
         self._nodes: Kept[NodeRecord] = Kept()
         self._kept: Mapping[tuple[str, str], Kept[Scale]] = {DEPLOYMENTS: Kept(), STATEFUL_SETS: Kept()}
-        self._reader = ScaleReader(api, scale_pace)
+        self._reader = ScaleReader(api, scale_pace, kinds=other_targets)
         self._keda = KedaVersion(api)
         self._claims: Claims | None = None
         self._scales: dict[WorkloadId, Scale] = {}

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from scaler.adapters.kubernetes.rights import Installation, grants, manifests, manifests_text
+from scaler.config.problems import ConfigurationError
 from scaler.config.process import ProcessConfig
 from scaler.config.validate import validate_process
 from tests.config_builders import cluster_config
@@ -44,6 +45,29 @@ def test_there_is_no_wildcard_but_for_scales() -> None:
     assert wide == [{"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]}]
     named = {name for rule in found for name in rule["resources"]}
     assert not {name for name in named if name.startswith("secrets") or name.endswith(("/exec", "/log", "/proxy"))}
+
+
+def test_scales_of_the_kinds_that_may_be_scaled() -> None:
+    """Where it is configured which, there is a rule for each group and no wildcard; where there is none, no right."""
+    kinds = ["rollouts.argoproj.io", "replicationcontrollers", "leaderworkersets.leaderworkerset.x-k8s.io"]
+    found = judge(cluster={"kubernetes": {"otherTargets": kinds}})
+    assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in _scales(found)] == [
+        ([""], ["replicationcontrollers/scale"], ["get"]),
+        (["argoproj.io"], ["rollouts/scale"], ["get"]),
+        (["leaderworkerset.x-k8s.io"], ["leaderworkersets/scale"], ["get"]),
+    ]
+    assert not _scales(judge(cluster={"kubernetes": {"otherTargets": []}}))
+
+
+def _scales(found: Judge) -> list[Any]:
+    return [rule for _, rule in found.rules(CONTROLLER) if "/scale" in "".join(rule["resources"])]
+
+
+@pytest.mark.parametrize("kind", ["*", "*.argoproj.io", "Rollout", "rollouts/scale", "", "rollouts.", "apps/v1"])
+def test_a_kind_that_would_widen_a_rule_is_refused(kind: str) -> None:
+    """A wildcard or a subresource cannot get into the rules by the configuration."""
+    with pytest.raises(ConfigurationError, match=r"otherTargets.* must be "):
+        config(cluster={"kubernetes": {"otherTargets": [kind]}})
 
 
 def test_a_controller_changes_its_plan_its_lease_and_events() -> None:
