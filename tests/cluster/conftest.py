@@ -40,9 +40,11 @@ class Tenant:
 
 
 @pytest.fixture
-def tenant(shared: Cluster, request: pytest.FixtureRequest) -> Tenant:
-    """A tenant of the shared cluster, named like the test."""
-    return tenant_of(shared, request.node.name)
+def tenant(shared: Cluster, request: pytest.FixtureRequest) -> Iterator[Tenant]:
+    """A tenant of the shared cluster, named like the test; afterwards KEDA no longer looks for its scalers."""
+    made = tenant_of(shared, request.node.name)
+    yield made
+    shared.objects.delete("Namespace", "v1", None, made.namespace)
 
 
 def tenant_of(where: Cluster, test: str) -> Tenant:
