@@ -1,7 +1,9 @@
 """Seeing that something does not happen: values that are sampled while something else goes on."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -10,8 +12,35 @@ _LOOK_EVERY_S = 0.1
 
 def stays(ask: Callable[[], T], value: T, *, for_s: float) -> None:
     """Sample for so long, and fail with what was seen at any sample that is something else."""
-    seen = samples(ask, lambda: False, within_s=for_s)
-    assert set(seen) == {value}, f"was to stay {value!r} for {for_s:g} s, was {_runs(seen)}"
+    _all_are(value, samples(ask, lambda: False, within_s=for_s))
+
+
+@contextmanager
+def unchanged(ask: Callable[[], T], value: T) -> Iterator[None]:
+    """Sample while something else is done, and fail with what was seen at any sample that is something else."""
+    with sampled(ask) as seen:
+        yield
+    _all_are(value, seen)
+
+
+@contextmanager
+def sampled(ask: Callable[[], T]) -> Iterator[list[T]]:
+    """Sample while something else is done; the list holds every value seen, one from the end included."""
+    seen = [ask()]
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_EVERY_S):
+            seen.append(ask())
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+    seen.append(ask())
 
 
 def samples(ask: Callable[[], T], done: Callable[[], object], *, within_s: float) -> list[T]:
@@ -22,6 +51,10 @@ def samples(ask: Callable[[], T], done: Callable[[], object], *, within_s: float
         time.sleep(_LOOK_EVERY_S)
         seen.append(ask())
     return seen
+
+
+def _all_are(value: T, seen: list[T]) -> None:
+    assert set(seen) == {value}, f"was to stay {value!r}, was {_runs(seen)} in {len(seen)} samples"
 
 
 def _runs(seen: list[T]) -> str:

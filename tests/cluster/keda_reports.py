@@ -1,0 +1,67 @@
+"""What KEDA itself says of its calls to Headway: its counters and its log."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from tests.cluster.keda import Keda
+
+_NO_FAILURE = ("OK", "Canceled")  # what KEDA itself gave up is no answer that it lacked
+
+
+@dataclass(frozen=True)
+class KedaReports:
+    """Reads the operator's counters and log."""
+
+    keda: Keda
+
+    def unanswered(self, namespace: str) -> dict[str, float]:
+        """Return how many calls of a namespace's triggers ended with an error, by RPC and status."""
+        return {
+            f"{each.labels['grpc_method']} {each.labels['grpc_code']}": each.value
+            for each in self._samples("keda_grpc_client_handled_total", namespace=namespace)
+            if each.value and each.labels["grpc_code"] not in _NO_FAILURE
+        }
+
+    def answered(self, namespace: str, rpc: str = "GetMetrics") -> float:
+        """Return how many calls of an RPC were answered for a namespace's triggers."""
+        labels = {"namespace": namespace, "grpc_method": rpc, "grpc_code": "OK"}
+        return sum(each.value for each in self._samples("keda_grpc_client_handled_total", **labels))
+
+    def failed_polls(self, namespace: str) -> float:
+        """Return how many looks at a namespace's triggers failed: KEDA asks twice before it counts one."""
+        return sum(each.value for each in self._samples("keda_scaler_detail_errors_total", namespace=namespace))
+
+    def log_size(self) -> int:
+        """Return where its log ends now."""
+        return self.keda.operator.log.stat().st_size
+
+    def errors_logged(self, namespace: str, since: int) -> list[str]:
+        """Return what it logged as errors about a namespace after its log had this size."""
+        with self.keda.operator.log.open("rb") as log:
+            log.seek(since)
+            entries = [json.loads(line) for line in log if line.startswith(b"{") and line.endswith(b"\n")]
+        about = (each for each in entries if each["level"] == "error" and namespace in _namespaces(each))
+        return [f"{each['msg']}: {each.get('error')}" for each in about]
+
+    def _samples(self, name: str, **labels: str) -> Iterator[Sample]:
+        with urllib.request.urlopen(self.keda.metrics_url, timeout=10) as answer:  # noqa: S310  # of this test
+            text = answer.read().decode()
+        return with_labels(text, name, **labels)
+
+
+def _namespaces(entry: dict[str, Any]) -> set[Any]:
+    return {entry.get(key) for key in ("namespace", "scaledObject.Namespace", "scaledobject.Namespace")}
+
+
+def with_labels(exposition: str, name: str, **labels: str) -> Iterator[Sample]:
+    """Return the samples of a name, in Prometheus' text format, that have these labels."""
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            if sample.name == name and labels.items() <= sample.labels.items():
+                yield sample
