@@ -118,7 +118,7 @@ class Objects:
 
 
 def _condition(found: Manifest | None, kind: str) -> bool:
-    conditions = (found or {}).get("status", {}).get("conditions", [])
+    conditions = ((found or {}).get("status") or {}).get("conditions") or []  # null in what was just created
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
 
 

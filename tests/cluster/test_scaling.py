@@ -11,7 +11,7 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.cluster.conftest import Tenant
 from tests.cluster.headway import Headway, installed
-from tests.cluster.processes import until
+from tests.cluster.processes import PATIENCE_S, until
 from tests.cluster.watching import samples, stays
 from tests.cluster.workloads import deployment, scaled_object
 
@@ -39,10 +39,15 @@ class Chat:
         return None if found is None else found["target"]
 
     def reaches(self, replicas: int) -> None:
-        """Wait until the Deployment has exactly so many replicas, all ready, and that is what is recommended."""
+        """Wait until so many are recommended, told and ready; on the way only what was recommended was told."""
+        seen = samples(lambda: (self.target(), self.replicas()), lambda: self._has(replicas), within_s=PATIENCE_S)
+        assert seen[-1] == (replicas, replicas), f"was to reach {replicas}, was {seen[-1]} (recommended, told)"
+        told = {told for _, told in seen[1:]}
+        assert told <= {target for target, _ in seen} | {seen[0][1]}
+
+    def _has(self, replicas: int) -> bool:
         where = self.tenant.cluster.deployments(self.tenant.namespace)
-        until(lambda: self.replicas() == replicas == where.ready("chat"), f"{replicas} ready replicas")
-        assert self.target() == replicas
+        return where.ready("chat") == replicas == self.replicas() == self.target()
 
     def hpa(self) -> dict[str, Any] | None:
         """Return the HPA that KEDA made."""
@@ -120,8 +125,8 @@ def test_a_paused_scaled_object_is_left_alone(tenant: Tenant, tmp_path: Path) ->
 
 def test_a_rollout_does_not_drift(tenant: Tenant, tmp_path: Path) -> None:
     """While a new image rolls out, with surge pods that become ready late, the Deployment is told 20 and only 20."""
-    with chatting(tenant, tmp_path, replicas=20, ready_after="1s") as chat:
-        new = deployment(tenant.namespace, "chat", replicas=20, ready_after="1s", image="engine:2")
+    with chatting(tenant, tmp_path, replicas=20, ready_after="3s") as chat:
+        new = deployment(tenant.namespace, "chat", replicas=20, ready_after="3s", image="engine:2")
         del new["spec"]["replicas"]
         tenant.cluster.objects.patch("Deployment", "apps/v1", tenant.namespace, "chat", {"spec": new["spec"]})
         seen = samples(lambda: _told_and_there(tenant), lambda: _rolled_out(_deployment(tenant)), within_s=60)

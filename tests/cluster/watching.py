@@ -50,7 +50,7 @@ def samples(ask: Callable[[], T], done: Callable[[], object], *, within_s: float
     while not done() and time.perf_counter() < end:
         time.sleep(_LOOK_EVERY_S)
         seen.append(ask())
-    return seen
+    return [*seen, ask()]  # what was true when it was done
 
 
 def _all_are(value: T, seen: list[T]) -> None:
