@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from tests.cluster.keda import Keda
+from tests.cluster.objects import Objects
 
 _NO_FAILURE = ("OK", "Canceled")  # what KEDA itself gave up is no answer that it lacked
 
@@ -34,8 +35,12 @@ class KedaReports:
         return sum(each.value for each in self._samples("keda_grpc_client_handled_total", **labels))
 
     def failed_polls(self, namespace: str) -> float:
-        """Return how many looks at a namespace's triggers failed: KEDA asks twice before it counts one."""
-        return sum(each.value for each in self._samples("keda_scaler_detail_errors_total", namespace=namespace))
+        """Return how many looks at a namespace's triggers failed: KEDA asks twice before it counts one.
+
+        By the counter of ScaledObjects. That of scalers (`keda_scaler_detail_errors_total`) stays at 0 for what the
+        polling loop meets, and for whatever goes wrong before a metric is known.
+        """
+        return sum(each.value for each in self._samples("keda_scaled_object_errors_total", namespace=namespace))
 
     def log_size(self) -> int:
         """Return where its log ends now."""
@@ -57,6 +62,13 @@ class KedaReports:
 
 def _namespaces(entry: dict[str, Any]) -> set[Any]:
     return {entry.get(key) for key in ("namespace", "scaledObject.Namespace", "scaledobject.Namespace")}
+
+
+def hpa_active(objects: Objects, namespace: str, name: str) -> bool:
+    """Whether the HPA of a ScaledObject gets its metric (condition ScalingActive)."""
+    found = objects.get(f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/keda-hpa-{name}")
+    conditions = (found or {}).get("status", {}).get("conditions", [])
+    return any(each["type"] == "ScalingActive" and each["status"] == "True" for each in conditions)
 
 
 def with_labels(exposition: str, name: str, **labels: str) -> Iterator[Sample]:
