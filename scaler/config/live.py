@@ -13,12 +13,14 @@ from typing import Any
 
 from scaler.config.grants import Grants
 from scaler.config.guards import notes_on
+from scaler.config.hpa_guards import hpa_config
+from scaler.config.hpa_rules import asked_rules
 from scaler.config.metadata import MetadataErrors, ParsedMetadata
 from scaler.config.models import Mode, WorkloadSettings
 from scaler.config.notes import Note, NoteReason, error
 from scaler.config.observed import Observed, is_observe, mode_oddity, read_observed
 from scaler.config.platform import Platform
-from scaler.config.scaled_objects import ScaledObject, ScaleTarget, read_scaled_object
+from scaler.config.scaled_objects import ScaledObject, ScaleTarget, mapping, read_scaled_object
 from scaler.config.settings import workload_settings
 
 __all__ = ["LiveWorkload", "ScaleTarget", "observed_workload", "settings_of"]
@@ -58,6 +60,9 @@ def settings_of(
         mode = Mode.OBSERVE if observed else platform.modes.get((it.namespace, it.name))
         settings, more = _settings(it, parsed, platform, mode, gpus_per_replica)
         notes += more
+        if settings is not None and settings.mode is not Mode.OBSERVE:
+            hpa = asked_rules(mapping(hpa_config(it.spec).get("behavior")), it.upper)
+            settings = settings.model_copy(update={"hpa": hpa})
     return LiveWorkload(it.namespace, it.name, it.target, settings, tuple(notes))
 
 

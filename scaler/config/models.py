@@ -70,6 +70,7 @@ class DecisionSettings(Frozen):
     default_lead_time_s: PositiveSeconds = 300.0
     control_delays_s: Annotated[float, Field(ge=0)] = 90.0  # scrape + rate window + tick + KEDA and HPA period
     view_stale_after_s: PositiveSeconds = 180.0  # a cluster view that heard nothing for longer is no view
+    hpa_tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.1  # of HPAs that have none of their own: the cluster's flag
     evidence_ttl_s: PositiveSeconds = 900.0  # without evidence for this long KEDA gets an error, and holds
     rate: RateLimit = RateLimit()
 
@@ -84,6 +85,17 @@ class SourceRef(Frozen):
     identity: tuple[str, str]
     share: Share = 1.0  # of what is there: the part of this cluster, where several consume one queue
     prefetch: Annotated[int, Field(ge=1)] | None = None  # messages that one consumer of the queue may hold
+
+
+class HpaRules(Frozen):
+    """What the HPA that passes a workload's target on makes of it by itself.
+
+    Tolerances are shares of 1; None: the cluster's default. Above `max_replicas` it goes down whatever its tolerance.
+    """
+
+    tolerance_up: Annotated[float, Field(ge=0)] | None = None
+    tolerance_down: Annotated[float, Field(ge=0)] | None = None
+    max_replicas: int | None = None
 
 
 class WorkloadSettings(Frozen):
@@ -108,6 +120,7 @@ class WorkloadSettings(Frozen):
     source: str | None = None  # the name under which the platform grants `demand_source`
     demand_source: SourceRef | None = None
     timezone: str = "UTC"
+    hpa: HpaRules | None = None  # None: no HPA is known to stand between the target and the replicas
 
 
 class Policy(Frozen):

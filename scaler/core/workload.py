@@ -12,6 +12,7 @@ from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lea
 from scaler.core.front import work_in_front, works_at_zero
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
+from scaler.core.quantum import quantised
 from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
 from scaler.core.state import WorkloadState
@@ -115,6 +116,7 @@ def _with_view(
     wishes = clamps.remembered(state.wishes or ((now_s, previous),), wish, decision.hold_s, now_s)
     bounds = bounds_of(terms.settings, works_at_zero=works_at_zero(seen.queue, seen.gateway))
     _clamp(trail, state, wishes, bounds, terms)
+    _quantise(trail, counts, bounds[1], terms)
     targets = state.targets or ((state.first_seen_s, previous),)
     next_state = WorkloadState(
         first_seen_s=state.first_seen_s,
@@ -228,6 +230,24 @@ def _clamp(trail: Trail, state: WorkloadState, wishes: clamps.History, bounds: t
     limited = clamps.rate_limited(trail.target, previous, state.targets, decision.rate, terms.now_s)
     # A limit on the rate never lifts a target back over a bound: a cap that was lowered holds at once.
     trail.clamp("rate", clamps.bounded(limited, *bounds), lambda: f"per {decision.rate.period_s:g} s")
+
+
+def _quantise(trail: Trail, counts: ReplicaCounts, upper: int, terms: Terms) -> None:
+    """Round the target to what the HPA does not ignore; see `quantum`.
+
+    It comes after the limit on the rate, which may so be overstepped by a tenth: a limit smaller than the tolerance
+    would otherwise never let anything move.
+    """
+    hpa, default = terms.settings.hpa, terms.decision.hpa_tolerance
+    if hpa is None or hpa.tolerance_up == hpa.tolerance_down == 0:
+        return
+    there = counts.ready + counts.pending + counts.blocked  # what the HPA sees: status.replicas
+    if there > upper and hpa.max_replicas is not None and hpa.max_replicas <= upper:
+        return  # it goes down to that by itself
+    up = default if hpa.tolerance_up is None else hpa.tolerance_up
+    down = default if hpa.tolerance_down is None else hpa.tolerance_down
+    after = quantised(trail.target, there, upper, up, down)
+    trail.clamp("hpa", after, lambda: f"hpa_tolerance (-{down:.0%}, +{up:.0%} of {there})")
 
 
 def _changed(trail: Trail, state: WorkloadState, now_s: float) -> Change | None:

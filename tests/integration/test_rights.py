@@ -61,9 +61,12 @@ async def test_a_view_and_its_events_use_the_rights_in_the_whole_cluster() -> No
     """Pods, targets, ScaledObjects, HPAs, nodes, a scale of another kind, KEDA's version, an Event and its count."""
     rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "canary"}
     custom = deployment("canary") | {"kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}
-    with cluster(*engine(1), scaled_object("a", target=rollout), custom, pod("c-0", app="canary")) as it:
+    asking = scaled_object("a", target=rollout)
+    asking["spec"]["advanced"] = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": {"tolerance": 0}}}}
+    with cluster(*engine(1), asking, custom, pod("c-0", app="canary")) as it:
         it.sees(["c-0"], WorkloadId("tenant", "a"))
         until(lambda: it.server.count("get", CRD), "the question for KEDA's version")
+        until(lambda: it.server.count("get", "keda-hpa-"), "a look at an HPA that KEDA made")
         notices = KubernetesNotices(it.api, "pod-a")
         for after_s in (0.0, 60.0):
             await notices.post([Notice(CHAT, "EvidenceStopped", "none")], START_S + after_s)

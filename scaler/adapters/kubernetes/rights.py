@@ -139,7 +139,11 @@ def _workload_rules(section: KubernetesSection) -> Iterator[Rule]:
     yield Rule("keda.sh", ("scaledobjects",), _FOLLOWED, "no workload is known")
     yield Rule("apps", ("deployments", "statefulsets"), _FOLLOWED, "their scales are read one by one, 10 a second")
     yield from _scale_rules(section.other_targets)
-    yield Rule("autoscaling", ("horizontalpodautoscalers",), _FOLLOWED, "no HPA can be observed")
+    hpas = ("horizontalpodautoscalers",)
+    yield Rule("autoscaling", hpas, _FOLLOWED, "no HPA can be observed")
+    yield Rule(
+        "autoscaling", hpas, ("get",), "a cluster that drops the tolerance of HPAs is not told of, nor allowed for"
+    )
 
 
 def _scale_rules(kinds: Collection[str] | None) -> Iterator[Rule]:

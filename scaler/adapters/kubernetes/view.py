@@ -1,8 +1,9 @@
 """The live cluster view: which replicas every workload has, and how old that knowledge is.
 
 It costs the API server one list and one watch for each kind (pods, Deployments, StatefulSets, ScaledObjects, HPAs that
-KEDA did not make, nodes), whatever the number of workloads, and for targets of other kinds one GET now and then
-(`scales.py`). A snapshot remakes the views of the workloads that something has happened to since the last one.
+KEDA did not make, nodes), whatever the number of workloads, and a GET now and then for targets of other kinds
+(`scales.py`) and a few of KEDA's HPAs (`tolerance.py`). A snapshot remakes the views of the workloads that something
+has happened to since the last one.
 """
 
 import random
@@ -22,6 +23,7 @@ from scaler.adapters.kubernetes.nodes import NodeRecord, read_node
 from scaler.adapters.kubernetes.pods import read_pod
 from scaler.adapters.kubernetes.scales import ScalePace, ScaleReader, ScaleReading
 from scaler.adapters.kubernetes.targets import Scale, TargetRef, read_workload_resource
+from scaler.adapters.kubernetes.tolerance import KeptTolerance
 from scaler.adapters.kubernetes.watch import Follower, Pace, Progress
 from scaler.adapters.kubernetes.workloads import Claims, Workloads
 from scaler.adapters.view_metrics import ViewFigures
@@ -71,6 +73,7 @@ class KubernetesClusterView:
         self._kept: Mapping[tuple[str, str], Kept[Scale]] = {DEPLOYMENTS: Kept(), STATEFUL_SETS: Kept()}
         self._reader = ScaleReader(api, scale_pace, kinds=other_targets)
         self._keda = KedaVersion(api)
+        self._tolerance = KeptTolerance(api, workloads.asking_tolerance, workloads.learn_tolerance)
         self._claims: Claims | None = None
         self._scales: dict[WorkloadId, Scale] = {}
         self._views: dict[WorkloadId, WorkloadView] = {}
@@ -105,13 +108,15 @@ class KubernetesClusterView:
             follower.start()
         self._reader.start()
         self._keda.start()
+        self._tolerance.start()
 
     def close(self) -> None:
         """End every watch and its thread; what hangs in a call ends with its time-out, or as the connection closes."""
-        threads: tuple[Follower[Any] | ScaleReader | KedaVersion, ...] = (
+        threads: tuple[Follower[Any] | ScaleReader | KedaVersion | KeptTolerance, ...] = (
             *self._followers(),
             self._reader,
             self._keda,
+            self._tolerance,
         )
         for it in threads:
             it.stop()
@@ -176,7 +181,7 @@ class KubernetesClusterView:
     def problems(self) -> tuple[str, ...]:
         """One short line for each thing that keeps the view from being whole, the first of many; no secrets."""
         found = [f"{it.name}: {said}" for it in self._followers() if (said := it.progress.problem or it.silence)]
-        found += filter(None, [self._keda.problem])
+        found += filter(None, [self._keda.problem, self._tolerance.problem])
         lines = [f"{workload}: {reason}" for workload, reason in self.explanations.items()]
         more = [f"and {len(lines) - _SHOWN_PROBLEMS} more"] if len(lines) > _SHOWN_PROBLEMS else []
         return (*found, *lines[:_SHOWN_PROBLEMS], *more)

@@ -17,7 +17,7 @@ from scaler.adapters.kubernetes.objects import Key, Object, count, part, text, t
 from scaler.adapters.kubernetes.targets import TargetRef, target_ref
 from scaler.config.findings import Severity
 from scaler.config.live import LiveWorkload
-from scaler.config.models import DecisionSettings, Policy, WorkloadSettings
+from scaler.config.models import DecisionSettings, HpaRules, Policy, WorkloadSettings
 from scaler.config.platform import ANNOTATIONS, KEDA_ANNOTATIONS
 from scaler.core.values import WorkloadId
 from scaler.ports import Notice
@@ -25,6 +25,7 @@ from scaler.ports import Notice
 Read = Callable[[Mapping[str, Any]], LiveWorkload | None]
 
 _OUR_BUSINESS: Final = (ANNOTATIONS, KEDA_ANNOTATIONS)
+KEDA_HPA: Final = "keda-hpa-"  # and the name of the ScaledObject, where that does not say another
 MAX_NOTICES: Final = 1000  # that wait to be posted
 _SHOWN_PROBLEMS: Final = 5
 _MAX_MESSAGE_CHARS: Final = 1000
@@ -95,6 +96,7 @@ class Workloads:
         self._lock = threading.Lock()
         self._claims: dict[tuple[str, Key], Claim] = {}
         self._gpus = TemplateGpus()
+        self._tolerance_dropped = False
         self._resolved: Claims | None = Claims(Policy(decision=decision))
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
         self.scaled_objects = _Sink(self, "ScaledObject")
@@ -108,7 +110,7 @@ class Workloads:
         """Return all workloads as they are now; the same object as long as nothing has changed."""
         with self._lock:
             if self._resolved is None:
-                self._resolved = _resolve(self._decision, self._claims.values(), self._gpus.raised)
+                self._resolved = _resolve(self._decision, self._claims.values(), self._as_in_force)
                 self._gpus.keep(self._resolved.targets.keys())
             return self._resolved
 
@@ -120,6 +122,28 @@ class Workloads:
         with self._lock:
             if self._gpus.learn(gpus):
                 self._resolved = None
+
+    def learn_tolerance(self, dropped: bool) -> None:  # noqa: FBT001  # the one thing that there is to say
+        """Take whether the cluster drops the tolerance that ScaledObjects ask of their HPAs."""
+        with self._lock:
+            if dropped is not self._tolerance_dropped:
+                self._tolerance_dropped, self._resolved = dropped, None
+
+    def asking_tolerance(self) -> list[Key]:
+        """Return the HPAs, as KEDA names them, whose ScaledObjects ask for a tolerance."""
+        with self._lock:
+            claims = [claim for claim in self._claims.values() if claim.settings is not None]
+        return [
+            (claim.id.namespace, f"{KEDA_HPA}{claim.id.name}") for claim in claims if _asks_tolerance(claim.settings)
+        ]
+
+    def _as_in_force(self, key: WorkloadId, settings: WorkloadSettings) -> WorkloadSettings:
+        """Return what a manifest's settings come to in this cluster."""
+        raised = self._gpus.raised(key, settings)
+        if not (self._tolerance_dropped and _asks_tolerance(raised)):
+            return raised
+        upper = raised.hpa.max_replicas if raised.hpa else None
+        return raised.model_copy(update={"hpa": HpaRules(max_replicas=upper)})
 
     def subject_of(self, workload: WorkloadId) -> Subject:
         """Return the object that made a workload; of one that is gone, a ScaledObject that no uid is known of."""
@@ -213,6 +237,11 @@ class _Sink:
     def remove(self, key: Key) -> None:
         """Forget a manifest."""
         self._workloads.remove(self._kind, key)
+
+
+def _asks_tolerance(settings: WorkloadSettings | None) -> bool:
+    hpa = None if settings is None else settings.hpa
+    return hpa is not None and not (hpa.tolerance_up is None and hpa.tolerance_down is None)
 
 
 def _seen(metadata: Object) -> object:

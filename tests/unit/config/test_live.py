@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from scaler.config.live import LiveWorkload, ScaleTarget, observed_workload, settings_of
-from scaler.config.models import Mode, SourceRef, WorkloadSettings
+from scaler.config.models import HpaRules, Mode, SourceRef, WorkloadSettings
 from scaler.config.notes import NoteReason
 from scaler.config.platform import Platform
 from tests.config_builders import observed_hpa, platform, queue_worker, scaled_object
@@ -50,6 +50,7 @@ def test_a_scaled_object_is_a_workload() -> None:
             mode=Mode.ADVISORY,
             min_replicas=2,
             max_replicas=40,
+            hpa=HpaRules(tolerance_up=0, tolerance_down=0, max_replicas=40),
         ),
     )
 
