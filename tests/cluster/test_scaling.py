@@ -38,6 +38,11 @@ class Chat:
         found = self.headway.recommendation(self.tenant.namespace, "chat")
         return None if found is None else found["target"]
 
+    def reason(self) -> str | None:
+        """Return the reason of what is recommended now."""
+        found = self.headway.recommendation(self.tenant.namespace, "chat")
+        return None if found is None else found["reason"]
+
     def reaches(self, replicas: int) -> None:
         """Wait until so many are recommended, told and ready; on the way only what was recommended was told."""
         seen = samples(lambda: (self.target(), self.replicas()), lambda: self._has(replicas), within_s=PATIENCE_S)
