@@ -218,7 +218,7 @@ def test_a_rolling_update_costs_no_answer(tenant: Tenant, tmp_path: Path) -> Non
 
 
 def test_a_hurried_update_moves_nothing(tenant: Tenant, tmp_path: Path) -> None:
-    """All scalers are replaced before KEDA can know a new address: it may lack an answer, and replicas hold meanwhile."""
+    """All scalers are replaced before KEDA can know of the new ones: it may lack an answer, but replicas hold."""
     with fleet(tenant, tmp_path, _FIRST, _SECOND) as running:
         with unchanged(running.replicas, (3, 3)):
             running.replace(_FIRST, _THIRD, _SECOND)
