@@ -69,7 +69,7 @@ class EnginesDouble:
             share = work.in_system / len(pods)
             running = min(share, SLOTS)
             done = work.completed[pod] = work.completed.get(pod, 0.0) + running / SLOTS * _COMPLETED_RPS * elapsed_s
-            yield from _series(f'namespace="{namespace}",pod="{pod}",model_name="m"', running, share - running, done)
+            yield from series(f'namespace="{namespace}",pod="{pod}",model_name="m"', running, share - running, done)
 
     def _ready(self, namespace: str, name: str) -> list[str]:
         pods = self._objects.items(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{name}")
@@ -82,7 +82,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
 
 
-def _series(labels: str, running: float, waiting: float, done: float) -> Iterator[str]:
+def series(labels: str, running: float, waiting: float, done: float) -> Iterator[str]:
     """Write one engine's series under vLLM's names."""
     yield f"vllm:num_requests_running{{{labels}}} {running:.3f}"
     yield f"vllm:num_requests_waiting{{{labels}}} {waiting:.3f}"

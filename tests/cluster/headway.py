@@ -83,10 +83,10 @@ class Headway:
         self.roles.append(started)
         return started
 
-    def plan(self, role: Role | None = None) -> dict[str, Any]:
+    def plan(self, role: Role | None = None, query: str = "") -> dict[str, Any]:
         """Return a controller's /plan: of the first that runs, unless told which."""
         chosen = role or next(r for r in self.roles if "admin" in r.addresses and r.program.alive)
-        with urllib.request.urlopen(f"http://{chosen.addresses['admin']}/plan", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{chosen.addresses['admin']}/plan{query}", timeout=10) as answer:
             return dict(json.load(answer))
 
     def recommendation(self, namespace: str, name: str) -> dict[str, Any] | None:
