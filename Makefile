@@ -33,9 +33,9 @@ engines-test: .venv/dev ## a real Triton on the CPU under load; installs it into
 	$(BIN)/python -m tests.engines.installation
 	$(BIN)/python -m pytest --quiet tests/engines $(ARGS)
 
-cluster-test: .venv/dev ## KEDA, the HPA and a control plane, all real; builds them into the user's cache once (half an hour)
+cluster-test: .venv/dev ## KEDA, the HPA and a control plane, all real; builds them into the user's cache once (45 min)
 	$(BIN)/python -m tests.cluster.programs
-	$(BIN)/python -m pytest --quiet tests/cluster $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --quiet tests/cluster $(ARGS)
 
 bench: .venv/dev ## accuracy and speed as ratios in one run; ARGS are the bench's
 	$(BIN)/python -m tests.bench $(ARGS)
