@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.cluster import control_plane, keda, kwok
 from tests.cluster.control_plane import ControlPlane
@@ -42,9 +43,9 @@ def running(folder: Path, *, nodes: int = 8, feature_gates: Mapping[str, bool] |
         yield cluster
 
 
-def add_node(objects: Objects, name: str, **what: str) -> None:
-    """Add a node; its resources are of its status, which a create ignores."""
-    node = kwok.gpu_node(name, **what)  # type: ignore[arg-type]  # all but the number of GPUs are text
+def add_node(objects: Objects, name: str, **what: Any) -> None:
+    """Add a node (see `kwok.gpu_node`); its resources are of its status, which a create ignores."""
+    node = kwok.gpu_node(name, **what)
     objects.apply(node)
     objects.patch_status("Node", "v1", None, name, {"status": node["status"]})
 

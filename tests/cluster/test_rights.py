@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.audit import Audit, Call
+from tests.cluster.chat import Chat, chatting
 from tests.cluster.conftest import Tenant
 from tests.cluster.headway import Headway
 from tests.cluster.processes import until
-from tests.cluster.test_scaling import Chat, chatting
 from tests.cluster.workloads import deployment, scaled_object
 
 Right = tuple[str, str, str]  # verb, group, resource

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import cluster
+from tests.cluster.chat import chatting
 from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import tenant_of
 from tests.cluster.processes import until
-from tests.cluster.test_scaling import chatting
 from tests.cluster.watching import stays
 
 

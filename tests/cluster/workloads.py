@@ -14,9 +14,16 @@ _EXAMPLE = Path(__file__).parents[2] / "examples" / "scaledobject.yaml"
 
 
 def deployment(
-    namespace: str, name: str, *, replicas: int = 1, gpus: int = 1, ready_after: str = "0s", image: str = "engine:1"
+    namespace: str,
+    name: str,
+    *,
+    replicas: int = 1,
+    gpus: int = 1,
+    ready_after: str = "0s",
+    image: str = "engine:1",
+    on_nodes: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return a Deployment whose pods become ready after a time."""
+    """Return a Deployment whose pods become ready after a time, on nodes with these labels."""
     labels = {"app": name}
     container = {
         "name": "engine",
@@ -26,7 +33,7 @@ def deployment(
     }
     template = {
         "metadata": {"labels": labels, "annotations": {READY_AFTER: ready_after}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, "nodeSelector": dict(on_nodes or {})},
     }
     return {
         "apiVersion": "apps/v1",
