@@ -1,0 +1,194 @@
+"""Two controllers, of which one leads: what KEDA and the Deployments notice when the leader dies, or only seems to.
+
+The Lease has production's times (15 s, 10 s, 2 s).
+"""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from scaler.adapters.kubernetes.plan_maps import head_of
+from tests.cluster.chat import Chat
+from tests.cluster.conftest import Tenant
+from tests.cluster.headway import Headway, Role, installed
+from tests.cluster.keda_reports import KedaReports, hpa_active
+from tests.cluster.processes import until
+from tests.cluster.relay import Relay, relaying
+from tests.cluster.watching import sampled, stays, unchanged
+from tests.cluster.workloads import deployment, scaled_object
+
+LEASE = {"duration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
+TAKEN_OVER_S = 30.0
+Version = tuple[int, int]  # epoch, sequence
+
+
+@dataclass
+class Pair:
+    """A workload of three replicas, a scaler, and two controllers; the first one leads at the start."""
+
+    chat: Chat
+    leader: Role
+    standby: Role
+
+    @property
+    def headway(self) -> Headway:
+        """What they are of."""
+        return self.chat.headway
+
+    def version(self) -> Version:
+        """Return the version of the plan that is stored."""
+        name = self.headway.configuration["planStore"]["configMap"].get("name", "headway-plan")
+        path = f"/api/v1/namespaces/{self.headway.namespace}/configmaps/{name}"
+        index = head_of(self.chat.tenant.cluster.objects.get(path), name).index
+        assert index is not None
+        return index.version.epoch, index.version.sequence
+
+    def taken_over_s(self, epoch: int) -> float:
+        """Wait until a plan of a later epoch is stored; return how long that took, in seconds."""
+        began_s = time.perf_counter()
+        until(lambda: self.version()[0] > epoch, f"a plan of an epoch above {epoch}", within_s=90)
+        return time.perf_counter() - began_s
+
+    def leads(self, role: Role) -> bool:
+        """Whether a controller takes itself for the leader."""
+        return bool(self.headway.plan(role)["leader"])
+
+    def decides(self, replicas: int) -> None:
+        """Hold that whoever leads now really decides: the Deployment follows another load."""
+        self.chat.load_for(replicas)
+        self.chat.reaches(replicas)
+
+
+@contextmanager
+def pair(tenant: Tenant, folder: Path, through: Relay | None = None) -> Iterator[Pair]:
+    """Start them; the first controller reaches the API server through a relay, where one is given."""
+    with installed(
+        tenant.cluster, folder, tenant.engines, namespace=tenant.headway, watches=(tenant.namespace,)
+    ) as headway:
+        headway.configuration["leadership"]["lease"] |= LEASE
+        chat = Chat(tenant, headway)
+        chat.load_for(3)
+        direct = headway.kubeconfigs["controller"]
+        if through is not None:
+            headway.kubeconfigs["controller"] = _through(direct, through)
+        first = headway.controller()
+        until(lambda: headway.plan(first)["leader"], "the first controller to lead")
+        headway.kubeconfigs["controller"] = direct
+        second = headway.controller()
+        headway.scaler()
+        tenant.cluster.objects.apply(
+            deployment(tenant.namespace, "chat", replicas=3), scaled_object(tenant.namespace, "chat", headway.address)
+        )
+        chat.reaches(3)
+        until(lambda: headway.plan(second)["workloads"], "the standby to decide too")
+        until(lambda: hpa_active(tenant.cluster.objects, tenant.namespace, "chat"), "the HPA to have its metric")
+        yield Pair(chat, first, second)
+
+
+def _through(kubeconfig: Path, relay: Relay) -> Path:
+    """Write a kubeconfig that reaches the same server by way of a relay."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    cluster = document["clusters"][0]["cluster"]
+    relay.to_port = int(cluster["server"].rpartition(":")[2])
+    cluster["server"] = f"https://127.0.0.1:{relay.port}"
+    relayed = kubeconfig.with_suffix(".relayed")
+    relayed.write_text(yaml.safe_dump(document))
+    return relayed
+
+
+def _never_back(versions: list[Version]) -> None:
+    assert versions == sorted(versions), "the stored plan went back to an older version"
+
+
+def test_a_leader_that_is_killed_is_replaced_within_half_a_minute(tenant: Tenant, tmp_path: Path) -> None:
+    """The standby publishes in a later epoch, no target drops meanwhile, and it decides from then on."""
+    with pair(tenant, tmp_path) as two:
+        epoch, _ = two.version()
+        with unchanged(two.chat.replicas, 3):
+            two.leader.program.kill()
+            took_s = two.taken_over_s(epoch)
+        print(f"\nkilled leader: the standby published after {took_s:.1f} s")  # noqa: T201  # for the closing figures
+        assert took_s < TAKEN_OVER_S
+        two.decides(5)
+
+
+def test_a_leader_that_was_only_paused_publishes_no_more(tenant: Tenant, tmp_path: Path) -> None:
+    """Stopped for longer than its Lease and woken again, it finds another leader, and its old plan is not taken."""
+    with pair(tenant, tmp_path) as two, sampled(two.version) as versions:
+        epoch, _ = two.version()
+        process = two.leader.program.process
+        assert process is not None
+        with unchanged(two.chat.replicas, 3):
+            process.send_signal(signal.SIGSTOP)
+            took_s = two.taken_over_s(epoch)
+            process.send_signal(signal.SIGCONT)
+            until(lambda: not two.leads(two.leader), "the old leader to know")
+            stays(lambda: two.version()[0] > epoch, value=True, for_s=6)
+        print(f"\npaused leader: the standby published after {took_s:.1f} s")  # noqa: T201
+        assert took_s < TAKEN_OVER_S
+        assert two.leads(two.standby)
+        assert two.leader.program.alive
+        two.leader.program.stop()
+        two.decides(5)
+    _never_back(versions)
+
+
+def test_a_leader_that_is_cut_off_gives_up_before_another_takes_over(tenant: Tenant, tmp_path: Path) -> None:
+    """Alive, without the API server alone: it stops leading by itself; when it is back it does not publish."""
+    with ExitStack() as stack:
+        relay = stack.enter_context(relaying())
+        two = stack.enter_context(pair(tenant, tmp_path, relay))
+        versions = stack.enter_context(sampled(two.version))
+        epoch, _ = two.version()
+        way, relay.to_port = relay.to_port, 0
+        relay.cut()
+        with unchanged(two.chat.replicas, 3), sampled(lambda: (two.leads(two.leader), two.leads(two.standby))) as both:
+            took_s = two.taken_over_s(epoch)
+            relay.to_port = way
+            stays(lambda: two.version()[0] > epoch, value=True, for_s=6)
+        print(f"\nleader that was cut off: the standby published after {took_s:.1f} s")  # noqa: T201
+        assert took_s < TAKEN_OVER_S
+        assert (True, True) not in both
+        assert two.leader.program.alive
+        two.leader.program.stop()
+        two.decides(5)
+    _never_back(versions)
+
+
+def test_a_lease_that_somebody_deletes_does_no_harm(tenant: Tenant, tmp_path: Path) -> None:
+    """There is one again, and one leader, nothing moves, the stored plan never goes back, and loads are followed."""
+    with pair(tenant, tmp_path) as two, sampled(two.version) as versions:
+        objects, namespace = tenant.cluster.objects, two.headway.namespace
+        name = two.headway.configuration["leadership"]["lease"].get("name", "headway-controller")
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+        first = objects.get(path)
+        assert first is not None
+        with unchanged(two.chat.replicas, 3):
+            objects.delete("Lease", "coordination.k8s.io/v1", namespace, name)
+            until(lambda: (objects.get(path) or first)["metadata"]["uid"] != first["metadata"]["uid"], "another Lease")
+            until(lambda: two.leads(two.leader) is not two.leads(two.standby), "one leader", within_s=TAKEN_OVER_S)
+        two.decides(5)
+    _never_back(versions)
+
+
+def test_a_rolling_update_of_controllers_leaves_no_gap(tenant: Tenant, tmp_path: Path) -> None:
+    """Each is replaced by a new one: KEDA gets every answer, the HPA its metric, the Deployment keeps its replicas."""
+    with pair(tenant, tmp_path) as two:
+        objects, namespace = tenant.cluster.objects, tenant.namespace
+        reports = KedaReports(tenant.cluster.keda)
+        epoch, _ = two.version()
+        failed = reports.failed_polls(namespace)
+        with unchanged(two.chat.replicas, 3), unchanged(lambda: hpa_active(objects, namespace, "chat"), value=True):
+            for old in (two.standby, two.leader):
+                new = two.headway.controller()
+                until(lambda: two.headway.plan(new)["workloads"], "the new controller to decide")  # noqa: B023  # at once
+                old.program.stop()
+            took_s = two.taken_over_s(epoch)
+        print(f"\nrolling update: published {took_s:.1f} s after the leader's end")  # noqa: T201
+        assert reports.failed_polls(namespace) == failed
+        two.decides(5)
