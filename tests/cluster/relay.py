@@ -1,10 +1,13 @@
-"""A relay of TCP connections that a test can cut, because KEDA keeps the one that it has for as long as it lives."""
+"""A relay of TCP connections that a test can cut or stall; KEDA keeps the one that it has for as long as it lives."""
 
 import contextlib
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_ALWAYS = threading.Event()
+_ALWAYS.set()
 
 
 class Relay:
@@ -17,6 +20,16 @@ class Relay:
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self.accepted = 0
+        self._passes = threading.Event()
+        self._passes.set()
+
+    def hold(self) -> None:
+        """Keep what clients send from now on; what servers send passes."""
+        self._passes.clear()
+
+    def release(self) -> None:
+        """Pass on what was kept, and all that comes."""
+        self._passes.set()
 
     def cut(self) -> None:
         """Reset the connections that are open."""
@@ -41,13 +54,14 @@ class Relay:
             with self._lock:
                 self.accepted += 1
                 self._open += (arrived, onward)
-            for source, sink in ((arrived, onward), (onward, arrived)):
-                threading.Thread(target=_pass_on, args=(source, sink), daemon=True).start()
+            for source, sink, passes in ((arrived, onward, self._passes), (onward, arrived, _ALWAYS)):
+                threading.Thread(target=_pass_on, args=(source, sink, passes), daemon=True).start()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+def _pass_on(source: socket.socket, sink: socket.socket, passes: threading.Event) -> None:
     with contextlib.suppress(OSError):
         while received := source.recv(65536):
+            passes.wait()
             sink.sendall(received)
     for each in (source, sink):
         _reset(each)
@@ -71,5 +85,6 @@ def relaying() -> Iterator[Relay]:
         yield relay
     finally:
         _reset(listener)
+        relay.release()
         relay.cut()
         thread.join()

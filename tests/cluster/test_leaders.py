@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import grpc
 import yaml
 
+from external_scaler_proto.externalscaler_pb2 import GetMetricsRequest, ScaledObjectRef
+from external_scaler_proto.externalscaler_pb2_grpc import ExternalScalerStub
 from scaler.adapters.kubernetes.plan_maps import head_of
+from tests.cluster.audit import Audit
 from tests.cluster.chat import Chat
 from tests.cluster.conftest import Tenant
 from tests.cluster.headway import Headway, Role, installed
@@ -24,6 +29,7 @@ from tests.cluster.workloads import deployment, scaled_object
 
 LEASE = {"duration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
 TAKEN_OVER_S = 30.0
+INDEX = "headway-plan"  # the ConfigMap that says which plan is in force
 Version = tuple[int, int]  # epoch, sequence
 
 
@@ -42,11 +48,19 @@ class Pair:
 
     def version(self) -> Version:
         """Return the version of the plan that is stored."""
-        name = self.headway.configuration["planStore"]["configMap"].get("name", "headway-plan")
-        path = f"/api/v1/namespaces/{self.headway.namespace}/configmaps/{name}"
-        index = head_of(self.chat.tenant.cluster.objects.get(path), name).index
+        path = f"/api/v1/namespaces/{self.headway.namespace}/configmaps/{INDEX}"
+        index = head_of(self.chat.tenant.cluster.objects.get(path), INDEX).index
         assert index is not None
         return index.version.epoch, index.version.sequence
+
+    def stand(self) -> tuple[int, float]:
+        """Return how many replicas the Deployment is told to have, and what a scaler answers KEDA."""
+        return self.chat.replicas(), _answer(self.headway.address, self.chat.tenant.namespace, "chat")
+
+    def refused(self, audit: Audit) -> int:
+        """Return how many writes of a controller the API server has refused, because the index had changed since."""
+        calls = audit.calls({f"system:serviceaccount:{self.headway.namespace}:headway-controller"})
+        return sum((call.verb, call.name, call.status) == ("update", INDEX, 409) for call in calls)
 
     def taken_over_s(self, epoch: int) -> float:
         """Wait until a plan of a later epoch is stored; return how long that took, in seconds."""
@@ -101,6 +115,20 @@ def _through(kubeconfig: Path, relay: Relay) -> Path:
     return relayed
 
 
+def _signal(role: Role, which: signal.Signals) -> None:
+    assert role.program.process is not None
+    role.program.process.send_signal(which)
+
+
+def _answer(address: str, namespace: str, name: str) -> float:
+    """Ask a scaler for a workload's replicas, as KEDA does."""
+    workload = ScaledObjectRef(name=name, namespace=namespace)
+    with grpc.insecure_channel(address) as channel:
+        ask = ExternalScalerStub(channel).GetMetrics  # type: ignore[arg-type]  # the stubs know grpc.aio only
+        told: Any = ask(GetMetricsRequest(scaledObjectRef=workload, metricName="headway-replicas"), timeout=10)
+    return float(told.metricValues[0].metricValueFloat)
+
+
 def _never_back(versions: list[Version]) -> None:
     assert versions == sorted(versions), "the stored plan went back to an older version"
 
@@ -109,7 +137,7 @@ def test_a_leader_that_is_killed_is_replaced_within_half_a_minute(tenant: Tenant
     """The standby publishes in a later epoch, no target drops meanwhile, and it decides from then on."""
     with pair(tenant, tmp_path) as two:
         epoch, _ = two.version()
-        with unchanged(two.chat.replicas, 3):
+        with unchanged(two.stand, (3, 3.0)):
             two.leader.program.kill()
             took_s = two.taken_over_s(epoch)
         print(f"\nkilled leader: the standby published after {took_s:.1f} s")  # noqa: T201  # for the closing figures
@@ -118,20 +146,31 @@ def test_a_leader_that_is_killed_is_replaced_within_half_a_minute(tenant: Tenant
 
 
 def test_a_leader_that_was_only_paused_publishes_no_more(tenant: Tenant, tmp_path: Path) -> None:
-    """Stopped for longer than its Lease and woken again, it finds another leader, and its old plan is not taken."""
-    with pair(tenant, tmp_path) as two, sampled(two.version) as versions:
+    """Its network stalls and it is stopped for longer than its Lease: what it had sent is refused when it arrives.
+
+    Woken again it finds another leader, and publishes no more. It beats every 5 s and its Lease lets it lead for 7.6 s
+    at least, so after 7 s a write of its plan is on the way; the API server's audit log tells what became of it.
+    """
+    with ExitStack() as stack:
+        relay = stack.enter_context(relaying())
+        two = stack.enter_context(pair(tenant, tmp_path, relay))
+        versions = stack.enter_context(sampled(two.version))
         epoch, _ = two.version()
-        process = two.leader.program.process
-        assert process is not None
-        with unchanged(two.chat.replicas, 3):
-            process.send_signal(signal.SIGSTOP)
-            took_s = two.taken_over_s(epoch)
-            process.send_signal(signal.SIGCONT)
+        with unchanged(two.stand, (3, 3.0)):
+            relay.hold()
+            began_s = time.perf_counter()
+            stays(lambda: two.leads(two.leader), value=True, for_s=7)
+            _signal(two.leader, signal.SIGSTOP)
+            two.taken_over_s(epoch)
+            took_s = time.perf_counter() - began_s
+            audit = Audit(tenant.cluster.plane.audit_log)
+            relay.release()
+            until(lambda: two.refused(audit), "the API server to refuse what the old leader had sent")
+            _signal(two.leader, signal.SIGCONT)
             until(lambda: not two.leads(two.leader), "the old leader to know")
-            stays(lambda: two.version()[0] > epoch, value=True, for_s=6)
+            stays(lambda: two.leads(two.standby), value=True, for_s=6)
         print(f"\npaused leader: the standby published after {took_s:.1f} s")  # noqa: T201
         assert took_s < TAKEN_OVER_S
-        assert two.leads(two.standby)
         assert two.leader.program.alive
         two.leader.program.stop()
         two.decides(5)
@@ -147,7 +186,7 @@ def test_a_leader_that_is_cut_off_gives_up_before_another_takes_over(tenant: Ten
         epoch, _ = two.version()
         way, relay.to_port = relay.to_port, 0
         relay.cut()
-        with unchanged(two.chat.replicas, 3), sampled(lambda: (two.leads(two.leader), two.leads(two.standby))) as both:
+        with unchanged(two.stand, (3, 3.0)), sampled(lambda: (two.leads(two.leader), two.leads(two.standby))) as both:
             took_s = two.taken_over_s(epoch)
             relay.to_port = way
             stays(lambda: two.version()[0] > epoch, value=True, for_s=6)
@@ -168,7 +207,7 @@ def test_a_lease_that_somebody_deletes_does_no_harm(tenant: Tenant, tmp_path: Pa
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
         first = objects.get(path)
         assert first is not None
-        with unchanged(two.chat.replicas, 3):
+        with unchanged(two.stand, (3, 3.0)):
             objects.delete("Lease", "coordination.k8s.io/v1", namespace, name)
             until(lambda: (objects.get(path) or first)["metadata"]["uid"] != first["metadata"]["uid"], "another Lease")
             until(lambda: two.leads(two.leader) is not two.leads(two.standby), "one leader", within_s=TAKEN_OVER_S)
@@ -183,7 +222,7 @@ def test_a_rolling_update_of_controllers_leaves_no_gap(tenant: Tenant, tmp_path:
         reports = KedaReports(tenant.cluster.keda)
         epoch, _ = two.version()
         failed = reports.failed_polls(namespace)
-        with unchanged(two.chat.replicas, 3), unchanged(lambda: hpa_active(objects, namespace, "chat"), value=True):
+        with unchanged(two.stand, (3, 3.0)), unchanged(lambda: hpa_active(objects, namespace, "chat"), value=True):
             for old in (two.standby, two.leader):
                 new = two.headway.controller()
                 until(lambda: two.headway.plan(new)["workloads"], "the new controller to decide")  # noqa: B023  # at once
