@@ -68,11 +68,15 @@ def chatting(
     replicas: int = 1,
     ready_after: str = "0s",
     on_nodes: Mapping[str, str] | None = None,
+    parts: Mapping[str, Any] | None = None,
     **scaled: Any,
 ) -> Iterator[Chat]:
-    """Run a Headway for one workload that has so many replicas and the load for them."""
+    """Run a Headway for one workload that has so many replicas and the load for them.
+
+    `parts` take the places of whole parts of Headway's configuration; what else there is goes to the ScaledObject.
+    """
     with installed(
-        tenant.cluster, folder, tenant.engines, namespace=tenant.headway, watches=(tenant.namespace,)
+        tenant.cluster, folder, tenant.engines, namespace=tenant.headway, watches=(tenant.namespace,), **(parts or {})
     ) as headway:
         chat = Chat(tenant, headway)
         chat.load_for(replicas)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
 from tests.cluster.objects import Objects
 
 SLOTS = 32  # requests that one engine runs at once
@@ -28,6 +31,7 @@ class Work:
     in_system: float = 0.0  # requests that run or wait
     completed: dict[str, float] = field(default_factory=dict)  # by pod
     seen_s: float | None = None  # when the counters were last moved
+    pods: list[str] = field(default_factory=list)  # that were ready then
 
 
 class EnginesDouble:
@@ -61,7 +65,7 @@ class EnginesDouble:
         return "\n".join([*own, *(more() for more in self._more), ""])
 
     def _of_workload(self, namespace: str, name: str, work: Work) -> Iterator[str]:
-        pods = self._ready(namespace, name)
+        pods = self._ready(namespace, name, work)
         now_s = time.perf_counter()
         elapsed_s = 0.0 if work.seen_s is None else now_s - work.seen_s
         work.seen_s = now_s
@@ -71,9 +75,14 @@ class EnginesDouble:
             done = work.completed[pod] = work.completed.get(pod, 0.0) + running / SLOTS * _COMPLETED_RPS * elapsed_s
             yield from series(f'namespace="{namespace}",pod="{pod}",model_name="m"', running, share - running, done)
 
-    def _ready(self, namespace: str, name: str) -> list[str]:
-        pods = self._objects.items(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{name}")
-        return sorted(pod["metadata"]["name"] for pod in pods if _is_ready(pod))
+    def _ready(self, namespace: str, name: str, work: Work) -> list[str]:
+        """Return the ready pods; while the API server is away those that were, for engines run on without it."""
+        try:
+            pods = self._objects.items(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{name}")
+        except (HTTPError, ApiException):
+            return work.pods
+        work.pods = sorted(pod["metadata"]["name"] for pod in pods if _is_ready(pod))
+        return work.pods
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:

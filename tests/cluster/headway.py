@@ -15,9 +15,10 @@ import yaml
 
 from scaler.report.announcement import Announcement
 from tests.cluster.cluster import Cluster
+from tests.cluster.control_plane import answers
 from tests.cluster.engines_double import EnginesDouble, served
 from tests.cluster.processes import Program, free_port
-from tests.prometheus_process import started_prometheus
+from tests.prometheus_process import PROMETHEUS
 
 _ANY = "127.0.0.1:0"
 # Seconds where production has minutes, in the same proportions, so that a test sees the end of each window.
@@ -54,6 +55,7 @@ class Headway:
     folder: Path
     namespace: str
     address: str  # how ScaledObjects name its scalers
+    prometheus: Program
     configuration: dict[str, Any]
     kubeconfigs: dict[str, Path] = field(default_factory=dict)
     roles: list[Role] = field(default_factory=list)
@@ -122,24 +124,35 @@ def installed(
     """Install Headway: namespace, rights, a Prometheus that scrapes the engines, a configuration. Nothing runs yet."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        prometheus = stack.enter_context(prometheus_over(folder, stack.enter_context(served(engines))))
+        exposition = stack.enter_context(served(engines))
+        prometheus, url = _start_prometheus(cluster, folder, namespace, exposition)
+        stack.callback(prometheus.kill)
         where = address or f"127.0.0.1:{free_port()}"
-        configuration = _configuration(namespace, watches, where, prometheus) | parts
-        headway = Headway(cluster, folder, namespace, where, configuration)
+        configuration = _configuration(namespace, watches, where, url) | parts
+        headway = Headway(cluster, folder, namespace, where, prometheus, configuration)
         cluster.objects.namespace(namespace)
         _grant(headway)
         stack.callback(headway.stop)
         yield headway
 
 
-@contextmanager
-def prometheus_over(folder: Path, target: str) -> Iterator[str]:
-    """Start a Prometheus that scrapes an exposition every second; give its address."""
+def _start_prometheus(cluster: Cluster, folder: Path, namespace: str, target: str) -> tuple[Program, str]:
+    """Start a Prometheus that scrapes an exposition every second; return it and its address."""
+    assert PROMETHEUS is not None
     job = {"job_name": "engines", "honor_labels": True, "static_configs": [{"targets": [target]}]}
     whole = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [job]}
     (folder / "prometheus.yml").write_text(yaml.safe_dump(whole))
-    with started_prometheus(folder) as (_, url):
-        yield url
+    address = f"127.0.0.1:{free_port()}"
+    command = [
+        PROMETHEUS,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+        "--log.level=warn",
+    ]
+    ready = answers(f"http://{address}/-/ready")
+    name = f"{namespace}-prometheus"
+    return cluster.programs.start(name, command, environment={"GOMAXPROCS": "1"}, ready=ready), f"http://{address}"
 
 
 def _configuration(namespace: str, watches: tuple[str, ...], address: str, prometheus: str) -> dict[str, Any]:
