@@ -20,7 +20,7 @@ AWAY_S = 8  # longer than the Lease of these tests
 def test_without_prometheus_replicas_hold_and_keda_falls_back(tenant: Tenant, tmp_path: Path) -> None:
     """Nothing moves, neither while Headway's evidence ages nor when it answers with an error and KEDA's fallback acts.
 
-    The fallback is the documented one, `currentReplicasIfHigher`: it keeps what is there. Then a load is followed again.
+    The fallback is the documented one, `currentReplicasIfHigher`: it keeps what is there. Then a load is followed.
     """
     reports = KedaReports(tenant.cluster.keda)
     with chatting(tenant, tmp_path, replicas=5, parts={"decision": {**DECISION, "evidenceTtl": "15s"}}) as chat:
