@@ -11,11 +11,28 @@ What always holds:
 - The result is never above `upper`, and never below the target, but for two cases: no effective step up fits under
   `upper`, or there are more replicas than `upper` allows. A cap is a cap: then it is the largest effective step down.
 - The HPA makes of the result the result itself, or what there is already.
+- Nothing of the rounding is remembered: the next decision starts from what this one was before it. A number that was
+  rounded up and taken for a wish would be rounded up again as replicas appear one by one, without an end; and a limit
+  on the rate that is smaller than the band would never get out of it.
 """
 
 import math
 
+from scaler.config.models import HpaRules
+from scaler.core.observation import ReplicaCounts
+
 _MILLI = 1000  # the API carries whole thousandths
+
+
+def rounded(target: int, counts: ReplicaCounts, upper: int, hpa: HpaRules, default: float) -> tuple[int, str]:
+    """Return what can stand for a target, and why. `default` is the tolerance of an HPA that has none of its own."""
+    there = counts.ready + counts.pending + counts.blocked  # what the HPA sees: status.replicas
+    up = default if hpa.tolerance_up is None else hpa.tolerance_up
+    down = default if hpa.tolerance_down is None else hpa.tolerance_down
+    if there > upper and hpa.max_replicas is not None and hpa.max_replicas <= upper:
+        return target, ""  # it goes down to that by itself
+    after = quantised(target, there, upper, up, down)
+    return after, "" if after == target else f"hpa_tolerance (-{down:.0%}, +{up:.0%} of {there})"
 
 
 def quantised(target: int, current: int, upper: int, tolerance_up: float, tolerance_down: float) -> int:

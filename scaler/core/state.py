@@ -19,8 +19,9 @@ class WorkloadState:
 
     first_seen_s: float  # since when this engine has decided about it: scale-downs wait from here
     target: int | None = None  # the last target; None until the scale target was seen
+    unrounded: int | None = None  # the same before it was rounded for the HPA: what the next decision starts from
     wishes: tuple[tuple[float, int], ...] = ()  # recent wishes, falling: the maximum of a window is its first
-    targets: tuple[tuple[float, int], ...] = ()  # recent targets at their changes, for rate limits
+    targets: tuple[tuple[float, int], ...] = ()  # recent targets, unrounded, at their changes, for rate limits
     in_system: tuple[tuple[float, float, int], ...] = ()  # running + waiting, and of how many replicas, for demand
     last_evidence_s: float | None = None  # when load was last known
     changed: Change | None = None  # the last change of the target, so that a person can be told of it later
@@ -45,7 +46,8 @@ def resumed(state: EngineState, now_s: float) -> EngineState:
     downs wait until the windows have filled.
     """
     workloads = {
-        key: replace(item, first_seen_s=now_s, target=None, targets=()) for key, item in state.workloads.items()
+        key: replace(item, first_seen_s=now_s, target=None, unrounded=None, targets=())
+        for key, item in state.workloads.items()
     }
     return EngineState(workloads)
 

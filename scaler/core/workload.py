@@ -12,7 +12,7 @@ from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lea
 from scaler.core.front import work_in_front, works_at_zero
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
-from scaler.core.quantum import quantised
+from scaler.core.quantum import rounded
 from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
 from scaler.core.state import WorkloadState
@@ -109,23 +109,25 @@ def _with_view(
     decision, now_s = terms.decision, terms.now_s
     load, in_system = _load_of(state, seen, counts, terms)
     needs = needs_of(load, terms.settings, decision)
-    previous = _previous(state, seen, counts)
+    previous = _told_before(state, seen, counts) if state.unrounded is None else state.unrounded
     trail = Trail(previous)
     wish = _wish(trail, needs, load, rollout=seen.rollout)
     trail.apply("forecast", trail.target, f"absent: {seen.forecast.reason}", always=True)
     wishes = clamps.remembered(state.wishes or ((now_s, previous),), wish, decision.hold_s, now_s)
     bounds = bounds_of(terms.settings, works_at_zero=works_at_zero(seen.queue, seen.gateway))
     _clamp(trail, state, wishes, bounds, terms)
-    _quantise(trail, counts, bounds[1], terms)
+    unrounded = trail.target
+    _round(trail, counts, bounds[1], terms)
     targets = state.targets or ((state.first_seen_s, previous),)
     next_state = WorkloadState(
         first_seen_s=state.first_seen_s,
         target=trail.target,
+        unrounded=unrounded,
         wishes=wishes,
-        targets=clamps.recorded(targets, trail.target, decision.rate.period_s, now_s),
+        targets=clamps.recorded(targets, unrounded, decision.rate.period_s, now_s),
         in_system=in_system,
         last_evidence_s=_newest(_evidence_s(load, now_s), state.last_evidence_s),
-        changed=_changed(trail, state, now_s),
+        changed=_changed(trail, state, _told_before(state, seen, counts), now_s),
     )
     need = needs.down if isinstance(needs.down, int) else trail.target
     facts = Facts(
@@ -154,8 +156,10 @@ def _without_view(
     in_front, work = work_in_front(seen.queue, seen.gateway)
     trail.apply("reactive", max(target, work), in_front)
     trail.apply("bounds", min(trail.target, upper), f"at most {upper}")  # a cap holds, whatever is not seen
-    wishes = clamps.remembered(state.wishes, trail.target, terms.decision.hold_s, terms.now_s)
-    next_state = replace(state, target=trail.target, wishes=wishes, changed=_changed(trail, state, terms.now_s))
+    unrounded = min(max(target if state.unrounded is None else state.unrounded, work), upper)
+    wishes = clamps.remembered(state.wishes, unrounded, terms.decision.hold_s, terms.now_s)
+    changed = _changed(trail, state, target, terms.now_s)
+    next_state = replace(state, target=trail.target, unrounded=unrounded, wishes=wishes, changed=changed)
     facts = _unseen(absent, trail.target, min(lower, trail.target))
     return next_state, _recommendation(next_state, seen, trail.target, trail, terms, facts)
 
@@ -188,7 +192,7 @@ def _load_of(
     return load, demand.in_system
 
 
-def _previous(state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts) -> int:
+def _told_before(state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts) -> int:
     """Return the target in force: our own, else the one published before this start, else what the scale target has."""
     if state.target is not None:
         return state.target
@@ -232,26 +236,16 @@ def _clamp(trail: Trail, state: WorkloadState, wishes: clamps.History, bounds: t
     trail.clamp("rate", clamps.bounded(limited, *bounds), lambda: f"per {decision.rate.period_s:g} s")
 
 
-def _quantise(trail: Trail, counts: ReplicaCounts, upper: int, terms: Terms) -> None:
-    """Round the target to what the HPA does not ignore; see `quantum`.
-
-    It comes after the limit on the rate, which may so be overstepped by a tenth: a limit smaller than the tolerance
-    would otherwise never let anything move.
-    """
-    hpa, default = terms.settings.hpa, terms.decision.hpa_tolerance
-    if hpa is None or hpa.tolerance_up == hpa.tolerance_down == 0:
+def _round(trail: Trail, counts: ReplicaCounts, upper: int, terms: Terms) -> None:
+    """Round the target to what the HPA does not ignore: the last step, of which nothing is remembered."""
+    if (hpa := terms.settings.hpa) is None or hpa.tolerance_up == hpa.tolerance_down == 0:
         return
-    there = counts.ready + counts.pending + counts.blocked  # what the HPA sees: status.replicas
-    if there > upper and hpa.max_replicas is not None and hpa.max_replicas <= upper:
-        return  # it goes down to that by itself
-    up = default if hpa.tolerance_up is None else hpa.tolerance_up
-    down = default if hpa.tolerance_down is None else hpa.tolerance_down
-    after = quantised(trail.target, there, upper, up, down)
-    trail.clamp("hpa", after, lambda: f"hpa_tolerance (-{down:.0%}, +{up:.0%} of {there})")
+    after, why = rounded(trail.target, counts, upper, hpa, terms.decision.hpa_tolerance)
+    trail.clamp("hpa", after, lambda: why)
 
 
-def _changed(trail: Trail, state: WorkloadState, now_s: float) -> Change | None:
-    return state.changed if trail.target == trail.start else Change(now_s, trail.start, trail.target, trail.reason())
+def _changed(trail: Trail, state: WorkloadState, before: int, now_s: float) -> Change | None:
+    return state.changed if trail.target == before else Change(now_s, before, trail.target, trail.reason())
 
 
 def _evidence_s(load: Load, now_s: float) -> float | None:

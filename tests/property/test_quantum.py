@@ -5,8 +5,12 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scaler.config.models import DecisionSettings, HpaRules, RateLimit
+from scaler.core.observation import WorkloadObservation
 from scaler.core.quantum import largest_step_down, quantised, smallest_step_up
 from scaler.hpa import DEFAULT_DOWN, DEFAULT_UP, Behaviour, HpaSpec, average_value_replicas
+from tests.core_builders import CHAT, Ticker, workload
+from tests.core_strategies import maybe_blinded
 
 REPLICAS = st.integers(1, 3000)
 TOLERANCES = st.sampled_from((0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)) | st.floats(0, 1)
@@ -75,3 +79,21 @@ def test_zero_is_kedas(target: int, upper: int, tolerance: float) -> None:
     """From zero and to zero there is nothing to round."""
     assert quantised(target, 0, upper, tolerance, tolerance) == target
     assert quantised(0, target, upper, tolerance, tolerance) == 0
+
+
+SMALL = RateLimit(up_replicas=1, down_replicas=1, down_share=None)
+
+
+@given(st.lists(maybe_blinded(), min_size=1, max_size=8), st.sampled_from([RateLimit(), SMALL]), st.integers(1, 40))
+def test_a_decision_remembers_nothing_of_its_rounding(
+    story: list[WorkloadObservation], rate: RateLimit, most: int
+) -> None:
+    """Whatever is seen, the memory is that of a decision for an exact HPA, but for what was told and when it changed."""
+    decision = DecisionSettings(rate=rate, hold_s=60.0)
+    coarse = Ticker(workload(hpa=HpaRules(), max_replicas=most), decision)
+    exact = Ticker(workload(max_replicas=most), decision)
+    for observation in story:
+        result, twin = (each.tick(observation, every_s=60) for each in (coarse, exact))
+        assert result.uncapped == twin.uncapped
+        kept, plain = (each.state.workloads[CHAT] for each in (coarse, exact))
+        assert replace(kept, target=None, changed=None) == replace(plain, target=None, changed=None)

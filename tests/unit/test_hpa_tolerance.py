@@ -2,8 +2,9 @@
 
 import pytest
 
-from scaler.config.models import DecisionSettings, HpaRules
+from scaler.config.models import DecisionSettings, HpaRules, RateLimit
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
+from scaler.core.values import Missing, Reason
 from tests.core_builders import Ticker, replicas, seen, workload
 
 DEFAULT = HpaRules()
@@ -77,3 +78,48 @@ def test_replicas_that_are_on_their_way_count_as_the_hpa_counts_them() -> None:
     assert ticking.tick(pool(20, 21)).target == 23
     pods = pool(20, 21).replicas
     assert ticking.tick(seen(pods, counts=ReplicaCounts(spec=23, ready=20, pending=3)), times=5).target == 23
+
+
+def followed(ticking: Ticker, needs: float, *, ticks: int) -> list[int]:
+    """The replicas tick by tick, with an HPA that has a tolerance of 0.1 and pods that are ready at once."""
+    there, history = 20, []
+    for _ in range(ticks):
+        target = ticking.tick(pool(there, needs)).target
+        assert isinstance(target, int)
+        there = there if 0.9 <= target / there <= 1.1 else target
+        history.append(there)
+    return history
+
+
+def test_replicas_that_appear_one_by_one_do_not_raise_the_target_without_an_end() -> None:
+    """A StatefulSet makes the next pod when the last is ready: what was rounded up is not rounded up again."""
+    ticking = ticker()
+    pods, targets = pool(20, 21).replicas, []
+    for there in (20, 20, 21, 21, 22, 22, 23, 23):
+        counts = ReplicaCounts(spec=23, ready=20, pending=there - 20)
+        targets.append(ticking.tick(seen(pods, counts=counts)).target)
+    assert targets == [23, 23, 21, 21, 22, 22, 23, 23]
+
+
+def test_a_rate_limit_smaller_than_the_tolerance_moves_replicas_all_the_same() -> None:
+    """A replica a minute: in steps that the HPA takes, and no more than one step ahead of the limit."""
+    one = RateLimit(up_replicas=1, down_replicas=1, down_share=None)
+    settings = workload(hpa=DEFAULT, capacity_per_replica=None)
+    ticking = Ticker(settings, DecisionSettings(rate=one, hold_s=0.0))
+    ticking.settled(pool(20, 20))
+    falling = followed(ticking, 5, ticks=4 * 20)
+    assert falling[-1] == 5
+    assert all(there >= 20 - 1 - minute for minute in range(20) for there in falling[4 * minute : 4 * minute + 4])
+    ticking = Ticker(settings, DecisionSettings(rate=one))
+    ticking.settled(pool(20, 20))
+    rising = followed(ticking, 60, ticks=4 * 20)
+    assert rising[-1] >= 20 + 19
+    assert all(there <= 1.1 * (21 + tick / 4) + 1 for tick, there in enumerate(rising))
+
+
+def test_what_was_told_stays_while_the_cluster_is_out_of_sight() -> None:
+    """23 were told for a need of 21: without a view they stay told, and with it 21 is what is rounded anew."""
+    ticking = ticker()
+    ticking.tick(pool(20, 21))
+    assert ticking.tick(WorkloadObservation(counts=Missing(Reason.VIEW_STALE))).target == 23
+    assert ticking.tick(seen(pool(20, 21).replicas, counts=ReplicaCounts(spec=21, ready=20, pending=1))).target == 21
