@@ -1,7 +1,12 @@
-"""A hundred workloads at zero, and everything that decides about them restarted: none wakes, unless there is work."""
+"""A hundred workloads at zero, and everything that decides about them restarted: none wakes, unless there is work.
+
+That none woke is told by the Deployments' generations, which the API server raises with whatever one is told: they
+miss no moment. How long it is watched is counted in KEDA's looks at them: sleep while nobody asks would prove nothing.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -10,15 +15,15 @@ from tests.cluster import cluster
 from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import Tenant, tenant_of
 from tests.cluster.engines_double import SLOTS
-from tests.cluster.headway import Headway, installed
+from tests.cluster.headway import Headway, Role, installed
+from tests.cluster.keda_reports import KedaReports, with_labels
 from tests.cluster.processes import until
 from tests.cluster.queue_double import QueueDouble
-from tests.cluster.watching import stays
 from tests.cluster.workloads import deployment, scaled_object
 
 WORKLOADS = 100
 POLLED_S = 2  # KEDA's polling interval here
-WATCHED_S = 8  # several polls of each workload
+LOOKS = 3 * WORKLOADS  # each is looked at several times
 
 
 @pytest.fixture(scope="module")
@@ -35,27 +40,57 @@ class Sleepers:
     tenant: Tenant
     headway: Headway
     queues: list[QueueDouble]
+    scaler: Role = field(init=False)
+
+    def _deployments(self) -> list[dict[str, Any]]:
+        return self.tenant.cluster.objects.items(f"/apis/apps/v1/namespaces/{self.tenant.namespace}/deployments")
 
     def awake(self) -> frozenset[str]:
         """Return the Deployments that are told to have replicas."""
-        path = f"/apis/apps/v1/namespaces/{self.tenant.namespace}/deployments"
-        found = self.tenant.cluster.objects.items(path)
-        return frozenset(it["metadata"]["name"] for it in found if it["spec"]["replicas"])
+        return frozenset(it["metadata"]["name"] for it in self._deployments() if it["spec"]["replicas"])
 
     def start(self) -> None:
-        """Start two controllers and a scaler, and wait until there is an answer for each workload."""
+        """Start two controllers and a scaler, and wait until they listen."""
         self.headway.controller()
         self.headway.controller()
-        self.headway.scaler()
+        self.scaler = self.headway.scaler()
 
     def decided(self) -> bool:
         """Whether a controller knows each workload, and each one's replicas."""
         found = self.headway.plan(query=f"?limit={WORKLOADS}")["workloads"]
         return [each["target"] for each in found] == [0] * WORKLOADS
 
-    def sleep_on(self) -> None:
-        """Hold that none wakes while each is polled several times."""
-        stays(self.awake, frozenset[str](), for_s=WATCHED_S)
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Hold that no Deployment is told anything, whatever is done meanwhile."""
+        before = self._generations()
+        yield
+        now = self._generations()
+        assert now == before, {name: it for name, it in now.items() if it != before[name]}
+
+    def _generations(self) -> dict[str, int]:
+        return {it["metadata"]["name"]: it["metadata"]["generation"] for it in self._deployments()}
+
+    def looked_at(self) -> None:
+        """Wait until the scaler has told KEDA several times of each that it has no work, on open streams besides."""
+        before = self._answers()
+        until(lambda: self._answers() >= before + LOOKS, f"{LOOKS} answers of IsActive")
+        until(lambda: self._open_streams() == WORKLOADS, "a stream for each")
+
+    def _answers(self) -> float:
+        return self._counted("headway_scaler_rpcs_total", rpc="IsActive", code="OK")
+
+    def _open_streams(self) -> float:
+        return self._counted("headway_scaler_open_streams", rpc="StreamIsActive")
+
+    def _counted(self, name: str, **labels: str) -> float:
+        return sum(each.value for each in with_labels(self.headway.metrics(self.scaler), name, **labels))
+
+    def looked_at_in_vain(self) -> None:
+        """Wait until KEDA has looked several times at each without an answer."""
+        reports = KedaReports(self.tenant.cluster.keda)
+        before = reports.failed_polls(self.tenant.namespace)
+        until(lambda: reports.failed_polls(self.tenant.namespace) >= before + LOOKS, f"{LOOKS} looks that failed")
 
     def one_wakes(self, number: int) -> None:
         """Hold that they could have: the one that gets work wakes, and no other."""
@@ -119,30 +154,34 @@ def _worker(tenant: Tenant, headway: Headway, name: str) -> dict[str, Any]:
 
 
 def test_none_wakes_when_headway_is_restarted(sleepers: Sleepers) -> None:
-    """Controllers and scaler are killed and started again."""
-    sleepers.headway.stop()
-    sleepers.sleep_on()
-    sleepers.start()
-    sleepers.sleep_on()
-    until(sleepers.decided, "a decision on each workload")
+    """Controllers and scaler are killed and started again, with nothing but the stored plan to remember."""
+    with sleepers.asleep():
+        sleepers.headway.stop()
+        sleepers.looked_at_in_vain()
+        sleepers.start()
+        sleepers.looked_at()
+        until(sleepers.decided, "a decision on each workload")
+        sleepers.looked_at()
     sleepers.one_wakes(1)
 
 
 def test_none_wakes_when_headway_is_restarted_blind(sleepers: Sleepers) -> None:
     """They are started while there is no Prometheus: nothing is known of any queue, which is no work."""
-    sleepers.headway.stop()
-    sleepers.headway.prometheus.kill()
-    sleepers.start()
-    sleepers.sleep_on()
-    sleepers.headway.prometheus.start()
-    until(sleepers.decided, "a decision on each workload")
-    sleepers.sleep_on()
+    with sleepers.asleep():
+        sleepers.headway.stop()
+        sleepers.headway.prometheus.kill()
+        sleepers.start()
+        sleepers.looked_at()
+        sleepers.headway.prometheus.start()
+        until(sleepers.decided, "a decision on each workload")
+        sleepers.looked_at()
     sleepers.one_wakes(2)
 
 
 def test_none_wakes_when_keda_is_restarted(sleepers: Sleepers) -> None:
     """KEDA's operator is killed and started again: it asks about each of them anew."""
-    sleepers.tenant.cluster.keda.operator.kill()
-    sleepers.tenant.cluster.keda.operator.start()
-    sleepers.sleep_on()
+    with sleepers.asleep():
+        sleepers.tenant.cluster.keda.operator.kill()
+        sleepers.tenant.cluster.keda.operator.start()
+        sleepers.looked_at()
     sleepers.one_wakes(3)
