@@ -24,6 +24,7 @@ from tests.metrics_fakes import T0, FixedClock
 
 PATIENCE_S = 30.0
 QUICK = Pace(backoff_s=0.01, backoff_max_s=0.02, refused_s=0.02)
+QUICK_RETRY_S = 0.02
 QUICK_SCALES = ScalePace(per_second=200.0, refresh_s=0.01)
 PLATFORM = Platform(addresses=frozenset({"headway.headway:6000"}))
 ENGINE = WorkloadId("tenant", "engine")
@@ -156,7 +157,13 @@ def cluster(
         )
         with connected(server, clock, settings) as api:
             view = KubernetesClusterView(
-                api, workloads, namespaces=namespaces, other_targets=other_targets, pace=pace, scale_pace=scale_pace
+                api,
+                workloads,
+                namespaces=namespaces,
+                other_targets=other_targets,
+                pace=pace,
+                scale_pace=scale_pace,
+                tolerance_retry_s=QUICK_RETRY_S,
             )
             view.start()
             try:

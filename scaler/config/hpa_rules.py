@@ -11,6 +11,14 @@ from scaler.config.scaled_objects import mapping
 # Of a Kubernetes quantity what a tolerance can be: 0, 0.05, 50m. One that is anything else the API server refuses.
 _QUANTITY: Final = re.compile(r"\+?(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(m?)", re.ASCII)
 
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def hpa_name(config: Mapping[str, Any], scaled_object: str) -> str:
+    """Return the name of the HPA that KEDA makes: the one that `config` gives, or KEDA's own."""
+    given = config.get("name")
+    return given if isinstance(given, str) and _NAME.fullmatch(given) else f"keda-hpa-{scaled_object}"
+
 
 def asked_rules(behavior: Mapping[str, Any], upper: int | None = None) -> HpaRules:
     """Return what an HPA's `behavior` and maximum say; no tolerance where it says nothing that can be read."""

@@ -14,7 +14,7 @@ from typing import Any
 from scaler.config.grants import Grants
 from scaler.config.guards import notes_on
 from scaler.config.hpa_guards import hpa_config
-from scaler.config.hpa_rules import asked_rules
+from scaler.config.hpa_rules import asked_rules, hpa_name
 from scaler.config.metadata import MetadataErrors, ParsedMetadata
 from scaler.config.models import Mode, WorkloadSettings
 from scaler.config.notes import Note, NoteReason, error
@@ -40,6 +40,7 @@ class LiveWorkload:
     target: ScaleTarget
     settings: WorkloadSettings | None
     notes: tuple[Note, ...] = ()
+    hpa: str = ""  # the name of the HPA that KEDA makes of it; empty: KEDA makes none for Headway
 
 
 def settings_of(
@@ -54,16 +55,16 @@ def settings_of(
         return None
     notes = [*notes_on(it, platform), *mode_oddity(manifest)]
     observed = is_observe(it.annotations)
-    settings = None
+    settings, config = None, hpa_config(it.spec)
     parsed = it.headway[0].parsed
     if parsed is not None and not any(note.refuses for note in notes):
         mode = Mode.OBSERVE if observed else platform.modes.get((it.namespace, it.name))
         settings, more = _settings(it, parsed, platform, mode, gpus_per_replica)
         notes += more
         if settings is not None and settings.mode is not Mode.OBSERVE:
-            hpa = asked_rules(mapping(hpa_config(it.spec).get("behavior")), it.upper)
+            hpa = asked_rules(mapping(config.get("behavior")), it.upper)
             settings = settings.model_copy(update={"hpa": hpa})
-    return LiveWorkload(it.namespace, it.name, it.target, settings, tuple(notes))
+    return LiveWorkload(it.namespace, it.name, it.target, settings, tuple(notes), hpa_name(config, it.name))
 
 
 def observed_workload(

@@ -88,7 +88,7 @@ SMALL = RateLimit(up_replicas=1, down_replicas=1, down_share=None)
 def test_a_decision_remembers_nothing_of_its_rounding(
     story: list[WorkloadObservation], rate: RateLimit, most: int
 ) -> None:
-    """Whatever is seen, the memory is that of a decision for an exact HPA, but for what was told and when it changed."""
+    """Whatever is seen, the memory is that of a decision for an exact HPA, but for what was told, and when."""
     decision = DecisionSettings(rate=rate, hold_s=60.0)
     coarse = Ticker(workload(hpa=HpaRules(), max_replicas=most), decision)
     exact = Ticker(workload(max_replicas=most), decision)

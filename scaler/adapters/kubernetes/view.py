@@ -9,13 +9,14 @@ has happened to since the last one.
 import random
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 from scaler.adapters.kubernetes.api import ApiConnection
-from scaler.adapters.kubernetes.following import Following, PodSink
+from scaler.adapters.kubernetes.following import Following, PodSink, followed, out_of_sight
 from scaler.adapters.kubernetes.keda import KedaVersion
 from scaler.adapters.kubernetes.keeping import Kept
 from scaler.adapters.kubernetes.members import Members, Membership
@@ -23,7 +24,7 @@ from scaler.adapters.kubernetes.nodes import NodeRecord, read_node
 from scaler.adapters.kubernetes.pods import read_pod
 from scaler.adapters.kubernetes.scales import ScalePace, ScaleReader, ScaleReading
 from scaler.adapters.kubernetes.targets import Scale, TargetRef, read_workload_resource
-from scaler.adapters.kubernetes.tolerance import KeptTolerance
+from scaler.adapters.kubernetes.tolerance import RETRY_S, KeptTolerance
 from scaler.adapters.kubernetes.watch import Follower, Pace, Progress
 from scaler.adapters.kubernetes.workloads import Claims, Workloads
 from scaler.adapters.view_metrics import ViewFigures
@@ -36,6 +37,7 @@ DEPLOYMENTS, STATEFUL_SETS = ("apps", "Deployment"), ("apps", "StatefulSet")
 END_S: Final = 5.0
 _SHOWN_PROBLEMS: Final = 20
 _SHOWN_CHARACTERS: Final = 1000  # of what is said about one workload
+_Thread = Follower[Any] | ScaleReader | KedaVersion | KeptTolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class KubernetesClusterView:
         other_targets: Collection[str] | None = None,
         pace: Pace | None = None,
         scale_pace: ScalePace | None = None,
+        tolerance_retry_s: float = RETRY_S,
         chance: random.Random | None = None,
     ) -> None:
         """Watch the namespaces given (none: all) and keep `workloads` current from there.
@@ -73,7 +76,8 @@ class KubernetesClusterView:
         self._kept: Mapping[tuple[str, str], Kept[Scale]] = {DEPLOYMENTS: Kept(), STATEFUL_SETS: Kept()}
         self._reader = ScaleReader(api, scale_pace, kinds=other_targets)
         self._keda = KedaVersion(api)
-        self._tolerance = KeptTolerance(api, workloads.asking_tolerance, workloads.learn_tolerance)
+        ask, tell = workloads.asking_tolerance, workloads.learn_tolerance
+        self._tolerance = KeptTolerance(api, ask, tell, retry_s=tolerance_retry_s)
         self._claims: Claims | None = None
         self._scales: dict[WorkloadId, Scale] = {}
         self._views: dict[WorkloadId, WorkloadView] = {}
@@ -112,12 +116,7 @@ class KubernetesClusterView:
 
     def close(self) -> None:
         """End every watch and its thread; what hangs in a call ends with its time-out, or as the connection closes."""
-        threads: tuple[Follower[Any] | ScaleReader | KedaVersion | KeptTolerance, ...] = (
-            *self._followers(),
-            self._reader,
-            self._keda,
-            self._tolerance,
-        )
+        threads: tuple[_Thread, ...] = (*self._followers(), self._reader, self._keda, self._tolerance)
         for it in threads:
             it.stop()
         began_s = self._clock.monotonic_s()
@@ -134,8 +133,7 @@ class KubernetesClusterView:
         if waiting:
             said = "; ".join(it.progress.problem or f"{it.name}: not listed yet" for it in waiting)
             raise SourceError(Reason.VIEW_UNAVAILABLE, said)
-        age_s = self._age_s()
-        at_s = self._clock.now_s() - age_s  # told before looking: what comes in between is newer
+        at_s = self._clock.now_s() - self._age_s()  # told before looking: what comes in between is newer
         claims = self._workloads.claims()
         with self._lock:
             self._follow(claims)
@@ -157,6 +155,11 @@ class KubernetesClusterView:
     def ready(self) -> bool:
         """Return whether everything that a decision needs has been listed."""
         return all(it.progress.synced for it in self._needed())
+
+    @property
+    def out_of_sight(self) -> Mapping[str, str]:
+        """The namespaces where there is no right to see what must be seen, and why; their workloads are absent."""
+        return out_of_sight((*self._pods, *self._scaled_objects))
 
     @property
     def progress(self) -> Mapping[str, Progress]:
@@ -199,30 +202,33 @@ class KubernetesClusterView:
         return ViewFigures(age_s, lists, events, odd, len(self._workloads.claims().refused), len(self.absent))
 
     def _followers(self) -> Iterator[Follower[Any]]:
-        yield from self._pods
-        for followers in self._apps.values():
-            yield from followers
-        yield from (*self._scaled_objects, *self._autoscalers, *self._node_followers)
+        yield from chain(self._pods, *self._apps.values())
+        yield from chain(self._scaled_objects, self._autoscalers, self._node_followers)
 
     def _needed(self) -> Iterator[Follower[Any]]:
-        """Yield what must have been listed.
+        """Yield what must have been listed, of the namespaces in sight.
 
         Scales of a kind that must not be listed can be read one by one. Without KEDA there are no ScaledObjects, and
         HPAs can be observed all the same.
         """
-        yield from self._pods
-        yield from (it for it in self._scaled_objects if not it.progress.unknown or it.progress.synced)
-        for followers in self._apps.values():
-            yield from (it for it in followers if not it.progress.refused or it.progress.synced)
+        pods, scaled_objects, apps = map(
+            self._in_sight, (self._pods, self._scaled_objects, chain(*self._apps.values()))
+        )
+        yield from pods
+        yield from (it for it in scaled_objects if not it.progress.unknown or it.progress.synced)
+        yield from (it for it in apps if not it.progress.refused or it.progress.synced)
 
     def _evidence(self) -> Iterator[Follower[Any]]:
         """Yield what the age of the view is the age of: where replicas are counted.
 
         A stale ScaledObject only means that an older setting still holds; and that is what holds anyway.
         """
-        yield from self._pods
-        for followers in self._apps.values():
-            yield from (it for it in followers if it.progress.synced)
+        apps = filter(followed, self._in_sight(chain(*self._apps.values())))
+        return chain(self._in_sight(self._pods), apps)
+
+    def _in_sight(self, followers: Iterable[Follower[Any]]) -> Iterator[Follower[Any]]:
+        hidden = self.out_of_sight
+        return (it for it in followers if it.namespace not in hidden)
 
     def _age_s(self) -> float:
         return max((it.age_s or 0.0) for it in self._evidence())
@@ -236,10 +242,14 @@ class KubernetesClusterView:
             for gone in (self._claims.targets.keys() if self._claims else set()) - claims.targets.keys():
                 self._forget(gone)
             self._claims = claims
-        self._reader.want([target for target in claims.targets.values() if not self._watched(target)])
+        hidden = self.out_of_sight
+        targets = claims.targets.values()
+        self._reader.want([it for it in targets if it.namespace not in hidden and not self._watched(it)])
         absent: dict[WorkloadId, str] = {}
         for workload, target in claims.targets.items():
-            reading = self._scale_of(target)
+            reading = (
+                self._scale_of(target) if (it := target.namespace) not in hidden else ScaleReading(None, hidden[it])
+            )
             if reading.scale is None:
                 absent[workload] = reading.problem
                 self._forget(workload)
@@ -280,7 +290,7 @@ class KubernetesClusterView:
 
     def _watched(self, target: TargetRef) -> bool:
         followers = self._apps.get((target.group, target.kind), ())
-        return bool(followers) and all(it.progress.synced for it in followers)
+        return any(followed(it) for it in followers if it.namespace in {"", target.namespace})
 
     def _scale_of(self, target: TargetRef) -> ScaleReading:
         if not self._watched(target):

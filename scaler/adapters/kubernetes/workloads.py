@@ -25,7 +25,6 @@ from scaler.ports import Notice
 Read = Callable[[Mapping[str, Any]], LiveWorkload | None]
 
 _OUR_BUSINESS: Final = (ANNOTATIONS, KEDA_ANNOTATIONS)
-KEDA_HPA: Final = "keda-hpa-"  # and the name of the ScaledObject, where that does not say another
 MAX_NOTICES: Final = 1000  # that wait to be posted
 _SHOWN_PROBLEMS: Final = 5
 _MAX_MESSAGE_CHARS: Final = 1000
@@ -129,13 +128,11 @@ class Workloads:
             if dropped is not self._tolerance_dropped:
                 self._tolerance_dropped, self._resolved = dropped, None
 
-    def asking_tolerance(self) -> list[Key]:
-        """Return the HPAs, as KEDA names them, whose ScaledObjects ask for a tolerance."""
+    def asking_tolerance(self) -> list[tuple[Key, str]]:
+        """Return the HPAs whose ScaledObjects ask for a tolerance, each with the uid of its ScaledObject."""
         with self._lock:
-            claims = [claim for claim in self._claims.values() if claim.settings is not None]
-        return [
-            (claim.id.namespace, f"{KEDA_HPA}{claim.id.name}") for claim in claims if _asks_tolerance(claim.settings)
-        ]
+            manifests = [claim.manifest for claim in self._claims.values() if _asks_tolerance(claim.settings)]
+        return [((it.live.namespace, it.live.hpa), it.uid) for it in manifests if it.live.hpa]
 
     def _as_in_force(self, key: WorkloadId, settings: WorkloadSettings) -> WorkloadSettings:
         """Return what a manifest's settings come to in this cluster."""

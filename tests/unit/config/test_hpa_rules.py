@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scaler.config.hpa_rules import asked_rules
+from scaler.config.hpa_rules import asked_rules, hpa_name
 from scaler.config.models import HpaRules
 
 
@@ -22,3 +22,13 @@ def test_a_quantity_is_a_share(given: object, share: float) -> None:
 def test_what_cannot_be_read_is_not_given(given: Any) -> None:
     """The cluster's default holds then; nothing raises for what a tenant writes."""
     assert asked_rules({"scaleUp": {"tolerance": given}, "scaleDown": given}, 9) == HpaRules(max_replicas=9)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [({}, "keda-hpa-chat"), ({"name": "mine"}, "mine"), ({"name": "m.1-x"}, "m.1-x")]
+    + [({"name": name}, "keda-hpa-chat") for name in ("", "..", ".a", "a/b", "a?b", "A", "a" * 254, 1, None, [])],
+)
+def test_an_hpa_has_the_name_that_is_given_or_kedas(given: dict[str, Any], name: str) -> None:
+    """What cannot be a name is not one: a tenant writes it, and a path is made of it."""
+    assert hpa_name(given, "chat") == name

@@ -52,6 +52,7 @@ def test_a_scaled_object_is_a_workload() -> None:
             max_replicas=40,
             hpa=HpaRules(tolerance_up=0, tolerance_down=0, max_replicas=40),
         ),
+        hpa="keda-hpa-chat",
     )
 
 
