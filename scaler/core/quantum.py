@@ -70,7 +70,7 @@ def smallest_step_up(current: int, tolerance_up: float, tolerance_down: float = 
 
 def largest_step_down(current: int, tolerance_down: float, tolerance_up: float = 0.0) -> int:
     """Return the largest target below `current` that the HPA acts on; 0 where it acts on none."""
-    step = min(current - 1, math.ceil(current * (1.0 - tolerance_down)) + 1)
+    step = max(0, min(current - 1, math.ceil(current * (1.0 - tolerance_down)) + 1))  # a tolerance may be above 1
     while step > 0 and ignored(step, current, tolerance_up, tolerance_down):
         step -= 1
     return step
