@@ -26,9 +26,10 @@ def test_what_cannot_be_read_is_not_given(given: Any) -> None:
 
 @pytest.mark.parametrize(
     ("given", "name"),
-    [({}, "keda-hpa-chat"), ({"name": "mine"}, "mine"), ({"name": "m.1-x"}, "m.1-x")]
-    + [({"name": name}, "keda-hpa-chat") for name in ("", "..", ".a", "a/b", "a?b", "A", "a" * 254, 1, None, [])],
+    [(None, "keda-hpa-chat"), ("mine", "mine"), ("m.1-x", "m.1-x")]
+    + [(name, "keda-hpa-chat") for name in ("", "..", ".a", "a/b", "a?b", "A", "a" * 254, "a\n", 1, [])],
 )
-def test_an_hpa_has_the_name_that_is_given_or_kedas(given: dict[str, Any], name: str) -> None:
+def test_an_hpa_has_the_name_that_is_given_or_kedas(given: Any, name: str) -> None:
     """What cannot be a name is not one: a tenant writes it, and a path is made of it."""
-    assert hpa_name(given, "chat") == name
+    assert hpa_name({"name": given}, "chat") == name
+    assert hpa_name({}, "chat") == "keda-hpa-chat"
