@@ -92,6 +92,9 @@ class ApiSide:
         def refused() -> Collection[WorkloadId]:
             return workloads.claims().refused.keys()
 
+        def out_of_sight() -> Collection[str]:
+            return view.out_of_sight.keys()
+
         return Cluster(
             view=view,
             policies=workloads,
@@ -101,6 +104,7 @@ class ApiSide:
             problems=lambda: view.problems,
             explanations=lambda: view.explanations,
             refused=refused,
+            out_of_sight=out_of_sight,
             figures=lambda: view.figures,
             targets=targets,
         )

@@ -44,6 +44,7 @@ async def run_controller(config: ProcessConfig, stop: asyncio.Event, overrides: 
             leadership=outside.leadership,
             clock=clock,
             refused=cluster.refused,
+            out_of_sight=cluster.out_of_sight,
         )
         controller = Controller(ports, heartbeat_s=config.controller.heartbeat_s)
         poster = await _poster(cluster, clock, stack)

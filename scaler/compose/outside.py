@@ -34,6 +34,7 @@ class Cluster:
     problems: Callable[[], tuple[str, ...]] = tuple  # one line each
     explanations: Callable[[], Mapping[WorkloadId, str]] = dict  # of workloads that are not, or not wholly, usable
     refused: Callable[[], Collection[WorkloadId]] = tuple  # workloads whose manifests cannot be used
+    out_of_sight: Callable[[], Collection[str]] = tuple  # namespaces whose manifests cannot be read
     figures: Callable[[], ViewFigures] | None = None
     targets: Callable[[], Mapping[WorkloadId, tuple[str, str]]] = dict  # kind and name of what a workload scales
 

@@ -31,6 +31,7 @@ class Ports:
     leadership: Leadership
     clock: Clock
     refused: Callable[[], Collection[WorkloadId]] = tuple  # workloads that exist and whose manifests cannot be used
+    out_of_sight: Callable[[], Collection[str]] = tuple  # namespaces whose manifests cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,19 @@ class Controller:
         return False
 
     def _without_settings(self, plan: Plan) -> dict[WorkloadId, Answer]:
-        """Return answers for workloads that were published and whose manifests cannot be used since before we started.
+        """Return answers for workloads that were published and whose manifests cannot be used or seen since then.
 
         No number is known for them; that they have replicas is. A scaler that starts now must not call them inactive.
         So it is with all of them where there is no workload any more: an API server that has just started knows no
         ScaledObjects either, and of one that is gone nobody asks.
         """
-        held = (
-            (key, self._before.get(key)) for key in (self._ports.refused() if plan.recommendations else self._before)
-        )
-        return {key: replace(was, replicas=None, reason=NO_SETTINGS) for key, was in held if was is not None}
+        refused, hidden = self._ports.refused(), self._ports.out_of_sight()
+        held = {
+            key: was
+            for key, was in self._before.items()
+            if not plan.recommendations or key in refused or key.namespace in hidden
+        }
+        return {key: replace(was, replicas=None, reason=NO_SETTINGS) for key, was in held.items()}
 
     async def _write(self, plan: Plan, answers: dict[WorkloadId, Answer], stopped: dict[WorkloadId, float]) -> None:
         version = _next_version(self._version, self._led or 0, plan.at_s)

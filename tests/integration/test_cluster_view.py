@@ -593,6 +593,93 @@ def test_only_the_namespaces_given_are_watched() -> None:
         it.sees(["engine-0", "engine-1"])
 
 
+SECOND = WorkloadId("second", "engine")
+BARRED = {"path": "/namespaces/second/", "status": 403, "reason": "Forbidden"}
+
+
+def two_tenants() -> tuple[dict[str, Any], ...]:
+    """Return a workload in each of the namespaces `tenant` and `second`."""
+    second = deployment("engine", namespace="second"), pod("other-0", namespace="second")
+    return *engine(1), scaled_object("engine", namespace="second", slotsPerReplica="8"), *second
+
+
+def test_a_namespace_without_rights_does_not_blind_the_others() -> None:
+    """From the start or later, its workloads alone are absent, with the reason; they return with the right."""
+    with cluster(
+        *two_tenants(), namespaces=("tenant", "second"), prepare=lambda server: server.fail("status", **BARRED)
+    ) as it:
+        it.sees(["engine-0"])
+        assert it.view.ready
+        assert set(it.view.out_of_sight) == {"second"}
+        assert any(line.startswith("pods of second: ") and "403" in line for line in it.view.problems)
+        it.server.heal()
+        it.sees(["other-0"], SECOND)
+        assert it.view.out_of_sight == {}
+
+        it.server.fail("status", **BARRED)
+        it.server.cut_watches()
+        second = [name for name in it.view.progress if name.endswith(" of second")]
+        until(lambda: all(it.view.progress[name].forbidden > 1 for name in second), "the refusals")
+        until(lambda: it.look() and "403" in it.view.absent.get(SECOND, ""), "the workload to be absent")
+        it.clock.at_s += 600.0
+        it.bookmark()
+        assert it.age_s() < 1.0  # whatever is not seen of the second namespace
+        assert it.engine() is not None
+        assert it.server.count("get", "/namespaces/tenant/") == 0  # targets there are still watched, not read singly
+        it.server.heal()
+        it.sees(["other-0"], SECOND)
+
+
+def test_a_first_refusal_takes_nothing_out_of_sight() -> None:
+    """A server that has just started may refuse what it has not read the roles of yet: nothing is done upon one 403."""
+    slow = replace(QUICK, refused_s=3600.0)
+    with cluster(
+        *two_tenants(),
+        namespaces=("tenant", "second"),
+        pace=slow,
+        synced=False,
+        prepare=lambda server: server.fail("status", **BARRED),
+    ) as it:
+        until(lambda: it.view.progress["pods of second"].forbidden == 1)
+        assert it.view.out_of_sight == {}
+        with pytest.raises(SourceError, match="namespaces/second/pods"):
+            it.look()
+
+
+def test_without_the_right_to_any_namespace_there_is_no_view() -> None:
+    """Where all are out of sight there is no view, rather than one of nothing."""
+    everywhere = BARRED | {"path": "/pods"}
+    with cluster(
+        *two_tenants(),
+        namespaces=("tenant", "second"),
+        synced=False,
+        prepare=lambda server: server.fail("status", **everywhere),
+    ) as it:
+        until(lambda: all(it.view.progress[f"pods of {name}"].forbidden > 1 for name in ("tenant", "second")))
+        with pytest.raises(SourceError, match="403 Forbidden"):
+            it.look()
+        assert not it.view.ready
+
+
+def test_where_the_right_to_deployments_is_taken_away_the_view_does_not_age() -> None:
+    """What was listed of them is no longer believed; their scales are read one by one from then on."""
+    apps = {
+        "resources": [{"name": "deployments", "kind": "Deployment"}, {"name": "deployments/scale", "kind": "Scale"}]
+    }
+    with cluster(*engine(1)) as it:
+        it.sees(["engine-0"])
+        it.server.documents["/apis/apps/v1"] = apps
+        it.server.fail("status", verb="list", path="/apis/apps/v1/deployments", status=403, reason="Forbidden")
+        it.server.fail("status", verb="watch", path="/apis/apps/v1/deployments", status=403, reason="Forbidden")
+        it.server.cut_watches()
+        until(lambda: it.view.progress["deployments"].forbidden > 1)
+        it.clock.at_s += 600.0
+        it.bookmark()
+        assert it.age_s() < 1.0
+        it.put(deployment("engine", replicas=4))
+        until(lambda: (view := it.engine()) and view.counts.spec == 4, "the scale")
+
+
 def test_asking_costs_the_api_server_nothing() -> None:
     """Snapshots are made of what the watches said: 200 of them are no request at all."""
     with cluster(*engine(2)) as it:

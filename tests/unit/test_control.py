@@ -401,6 +401,25 @@ async def test_a_restart_with_a_spoilt_manifest_keeps_the_workload_active() -> N
     assert not (await controller.tick()).published
 
 
+async def test_a_namespace_out_of_sight_keeps_what_was_published_of_it_active() -> None:
+    """Nobody knows its manifests since the start: they have replicas, how many nobody says; others go as ever."""
+    rig, hidden = Rig(), {"left"}
+    left, gone = WorkloadId("left", "chat"), WorkloadId("demo", "gone")
+    version, answer = PlanVersion(0, 7), Answer(4, "", active=True, present=True)
+    published = PublishedPlan(version, {CHAT: answer, left: answer, gone: answer})
+    await rig.plans.publish(published, Heartbeat(version, T0, {}))
+    policies = FixedPolicy(Policy(workloads=(workload(),)))
+    ports = Ports(policies, rig.observer, rig.plans, rig.states, rig.leadership, rig.clock, out_of_sight=lambda: hidden)
+    controller = Controller(ports)
+    for _ in range(2):
+        await controller.tick()
+        held = Answer(None, "no_settings", active=True, present=True)
+        assert (await rig.stored()).plan.answers == {CHAT: answer, left: held}
+    hidden.clear()
+    await controller.tick()
+    assert (await rig.stored()).plan.answers == {CHAT: answer}
+
+
 async def test_a_cluster_that_shows_no_workload_makes_none_inactive() -> None:
     """An API server that has just started knows no ScaledObjects: what was published stays active, without number."""
     rig = Rig()

@@ -2,15 +2,38 @@
 
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from scaler.adapters.kubernetes.api import ApiConnection, path
 from scaler.adapters.kubernetes.members import Members
 from scaler.adapters.kubernetes.objects import Key
 from scaler.adapters.kubernetes.pods import SeenPod
 from scaler.adapters.kubernetes.watch import Follower, Pace
+
+BARRED_AFTER: Final = 2  # times without the right: a server that has just started may not have read its roles yet
+
+
+def barred(follower: Follower[Any]) -> bool:
+    """Return whether there is no right to what it follows, by more than one answer."""
+    return follower.progress.forbidden >= BARRED_AFTER
+
+
+def followed(follower: Follower[Any]) -> bool:
+    """Return whether what was listed is kept current: it is no longer where the right to it was taken away."""
+    return follower.progress.synced and not barred(follower)
+
+
+def out_of_sight(followers: Iterable[Follower[Any]]) -> Mapping[str, str]:
+    """Return the namespaces in which one of these is barred, and the problem. Where all would be, none is.
+
+    A right was taken away there, or the namespace was deleted and its bindings with it: that must not blind Headway in
+    the others. Where nothing is in sight there is no view, which its caller says.
+    """
+    every = tuple(followers)
+    found = {it.namespace: it.progress.problem for it in every if it.namespace and barred(it)}
+    return found if len(found) < len({it.namespace for it in every}) else {}
 
 
 class PodSink:

@@ -32,6 +32,7 @@ T = TypeVar("T")
 SILENCE: Final = "Timeout"  # nothing came, over a connection that was there
 LIST_AFTER: Final = frozenset({"TooLarge"})  # such an event can never be read over this watch
 REFUSED: Final = frozenset({401, 403, 404, 405})  # nothing that a quick second try would change
+_WELL: Final = {"problem": "", "refused": False, "unknown": False, "forbidden": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Progress:
     synced: bool = False  # a list has been taken over at least once
     refused: bool = False  # the last try ended in a refusal: no right to it, or no such kind
     unknown: bool = False  # the API server knows no such kind: there is none of it
+    forbidden: int = 0  # how often there was no right to it since it was last listed, or a watch accepted
     problem: str = ""
     lists: int = 0
     watches: int = 0
@@ -92,7 +94,7 @@ class Follower(Generic[T]):
         `name` is for people. `labels` is a label selector that the server applies.
         """
         self.name = name
-        self._namespace = namespace
+        self.namespace = namespace
         self._query: Mapping[str, str] = {"labelSelector": labels} if labels else {}
         self.progress = Progress()
         self._path = path
@@ -186,16 +188,15 @@ class Follower(Generic[T]):
                 self._skipped(key)
 
         version = list_all(self._api, self._path, begin, query=self._query, size=self._pace.page_objects)
-        self._sink.replace(found, self._namespace)
+        self._sink.replace(found, self.namespace)
         self._version, self._heard_s = version, begun_s  # the list shows the moment of its first page
         self._lag.caught_up()
-        self._tell(synced=True, refused=False, unknown=False, problem="", lists=self.progress.lists + 1, lag_s=0.0)
+        self._tell(synced=True, lists=self.progress.lists + 1, lag_s=0.0, **_WELL)
 
     def _follow(self) -> bool:
         """Watch until the watch ends; return whether it said anything, or was silent for so long that a list must."""
-        watch = self._open()
+        watch, heard = self._open(), False
         self._tell(watches=self.progress.watches + 1)
-        heard = False
         try:
             for line in watch:
                 self._take(line)
@@ -248,7 +249,7 @@ class Follower(Generic[T]):
     def _well(self) -> None:
         """Drop what was wrong: the server has accepted the watch. Whether it also says something, the age tells."""
         if self.progress.problem:
-            self._tell(problem="", refused=False, unknown=False)
+            self._tell(**_WELL)
 
     def _apply(self, kind: str, it: Object) -> None:
         if kind == "ADDED":
@@ -285,7 +286,8 @@ class Follower(Generic[T]):
         if problem != self._logged:
             _log.warning("watch_failed", kind=self.name, error=problem)
             self._logged = problem
-        self._tell(problem=problem, refused=refused, unknown=status == 404)
+        forbidden = self.progress.forbidden + (status == 403)
+        self._tell(problem=problem, refused=refused, unknown=status == 404, forbidden=forbidden)
         backoff_s = min(self._pace.backoff_s * 2.0 ** min(self._failures, 16), self._pace.backoff_max_s)
         self._failures += 1
         self._stop.wait(self._clock.wall_duration(self._spread(self._pace.refused_s if refused else backoff_s)))
