@@ -107,9 +107,21 @@ def manifests_text(config: ProcessConfig, installation: Installation | None = No
     """Return the manifests as YAML, each role under a comment on what is lost without its rules."""
     return "---\n".join(
         "".join(f"# Without {rule}: {rule.without}.\n" for rule in rules)
-        + yaml.safe_dump(manifest, sort_keys=False, default_flow_style=None, width=_WIDTH)
+        + yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=_WIDTH)
         for manifest, rules in _objects(config, installation or Installation.of(config))
     ).removesuffix("\n")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes also what is no text to kubectl alone: names such as `y`, `08` and `1e3`."""
+
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    is_odd = value in {"y", "n"} or value[:1].isdigit()
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="'" if is_odd else None)
+
+
+_Dumper.add_representer(str, _text)
 
 
 # What a controller needs of the cluster. It is bound for all namespaces, or in each of those that are watched.

@@ -38,6 +38,14 @@ def test_the_rights_of_the_example_are_the_golden_ones() -> None:
     assert list(yaml.safe_load_all(GOLDEN.read_text())) == manifests(config())
 
 
+def test_a_name_that_kubectl_would_take_for_a_number_or_a_truth_value_is_quoted() -> None:
+    """Names of namespaces made of a commit, say: kubectl reads more numbers and truth values than PyYAML quotes."""
+    odd = ("y", "n", "08", "1e3", "0o17", "12e5")
+    text = manifests_text(config(cluster={"kubernetes": {"namespaces": list(odd)}}))
+    assert all(f"namespace: '{name}'" in text for name in odd)
+    assert not any(f"namespace: {name}" in text for name in odd)
+
+
 def test_there_is_no_wildcard_but_for_scales() -> None:
     """Nobody has all verbs, a whole group, a Secret, or anything that runs; `*/scale` may be read."""
     found = [rule for it in manifests(config()) for rule in it.get("rules", [])]
