@@ -121,3 +121,13 @@ def test_what_may_not_be_read_is_said_and_what_was_known_holds() -> None:
         put(server, hpa("a", EXACT))
         assert looking.look() == REFRESH_S
         assert (told, looking.problem) == ([True, False], "")
+
+
+def test_what_may_not_be_read_is_no_matter_once_another_has_the_field() -> None:
+    """The right to one namespace was taken away; that the cluster keeps the tolerance is known all the same."""
+    with ApiServerDouble() as server, connected(server, FixedClock()) as api:
+        put(server, hpa("b", EXACT))
+        server.fail("status", status=403, reason="Forbidden", path="keda-hpa-a")
+        candidates = [(("tenant", f"keda-hpa-{name}"), f"uid-so-{name}") for name in "aaaab"]
+        looking = KeptTolerance(api, lambda: candidates, [].append)
+        assert {(looking.look(), looking.problem) for _ in range(20)} == {(REFRESH_S, "")}  # in any order of looking

@@ -87,7 +87,7 @@ class KeptTolerance:
             if self._without in {0, LOOKS}:
                 self._tell(self._without == LOOKS)
         dropped = self._without == LOOKS
-        self.problem = PROBLEM if dropped else REFUSED if self._refused else ""
+        self.problem = PROBLEM if dropped else REFUSED if self._refused and not kept else ""
         if kept:
             return REFRESH_S
         return RECHECK_S if self.problem else self._retry_s
