@@ -64,6 +64,7 @@ def test_a_rollout_does_not_drift(tenant: Tenant, tmp_path: Path) -> None:
         del new["spec"]["replicas"]
         tenant.cluster.objects.patch("Deployment", "apps/v1", tenant.namespace, "chat", {"spec": new["spec"]})
         seen = samples(lambda: _told_and_there(tenant), lambda: _rolled_out(_deployment(tenant)), within_s=60)
+        assert _rolled_out(_deployment(tenant))
         assert {told for told, _ in seen} == {20}
         assert max(there for _, there in seen) > 20  # surge pods, which a tolerance would have made the HPA keep
         stays(chat.replicas, 20, for_s=5)
