@@ -163,18 +163,34 @@ class Objects:
 
     def replace(self, place: Place, body: Json) -> Json:
         with self.changed:
-            before = self.get(place)
-            expected = (body.get("metadata") or {}).get("resourceVersion")
-            if expected is None and place.plural == "leases":
-                raise Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
-            if expected is not None and expected != before["metadata"]["resourceVersion"]:
-                raise Refusal(
-                    409,
-                    "Conflict",
-                    f'Operation cannot be fulfilled on {place.plural} "{place.name}": the object has been modified',
-                )
+            before = self._to_replace(place, body.get("metadata") or {})
+            if before is None:
+                return self.create(place, body)
             check(place, body, before)
             return self._put(place, body, before)
+
+    def _to_replace(self, place: Place, metadata: Json) -> Json | None:
+        """What a PUT is over, if it is what the PUT demands; None for one that creates, as it may Leases.
+
+        A PUT that creates may name any version; only a uid demands that there is something.
+        """
+        if (place.namespace, place.name) not in self._items.get(place.collection, {}) and place.plural == "leases":
+            before, there = None, {}
+        else:
+            before = self.get(place)
+            there = before["metadata"]
+        expected, uid = metadata.get("resourceVersion"), metadata.get("uid")
+        if uid is not None and uid != there.get("uid"):
+            raise Refusal(409, "Conflict", f"Precondition failed: UID in precondition: {uid}")
+        if before is not None and expected is None and place.plural == "leases":
+            raise Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
+        if before is not None and expected not in {None, there["resourceVersion"]}:
+            raise Refusal(
+                409,
+                "Conflict",
+                f'Operation cannot be fulfilled on {place.plural} "{place.name}": the object has been modified',
+            )
+        return before
 
     def merge(self, place: Place, patch: Json) -> Json:
         with self.changed:

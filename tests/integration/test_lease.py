@@ -256,6 +256,29 @@ def test_the_epoch_goes_above_the_stored_plan(api: ApiConnection, server: ApiSer
     assert (leadership.leading, leadership.epoch) == (True, 9)
 
 
+def test_a_leader_of_long_ago_does_not_bring_its_lease_back(
+    api: ApiConnection, theirs: LeaseLeadership, server: ApiServerDouble, clock: ManualClock
+) -> None:
+    """A PUT of a Lease that is gone creates it; a paused leader must not so get a lead that every plan outranks."""
+    ours = LeaseLeadership(api, SETTINGS, "ours", stored_epoch=lambda: theirs.epoch)
+    ours.attempt()
+    let_pass(clock, 18, theirs)
+    assert (ours.epoch, theirs.epoch) == (1, 2)
+    server.remove(LEASE)
+    ours.attempt()
+    assert (ours.leading, ours.epoch) == (True, 3)
+    theirs.attempt()
+    assert not theirs.leading
+
+
+def test_a_lease_that_was_deleted_is_not_released(ours: LeaseLeadership, server: ApiServerDouble) -> None:
+    """Who ends leaves no Lease behind where somebody has deleted it."""
+    ours.attempt()
+    server.remove(LEASE)
+    ours.stop()
+    assert server.at(LEASE) is None
+
+
 def test_no_lead_without_knowing_the_stored_plan(api: ApiConnection) -> None:
     """Where the stored epoch cannot be told no Lease is acquired, and nothing is raised."""
 

@@ -75,6 +75,7 @@ class _Term:
 class _Record:
     """A Lease as it was last seen, and when we first saw it so (monotonic seconds)."""
 
+    uid: str
     revision: str
     holder: str
     transitions: int
@@ -223,7 +224,7 @@ class LeaseLeadership:
             "renewTime": now,
             "leaseTransitions": epoch,
         }
-        written = self._put(spec, "" if record is None else record.revision)
+        written = self._put(spec, record)
         self._record, self._doubt = self._read(written), False
         if not self._stop.is_set():
             if not renewal:
@@ -238,26 +239,33 @@ class LeaseLeadership:
             return
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
         with suppress(ApiError):  # then it runs out by itself
-            self._put({**spec, "leaseTransitions": record.transitions}, record.revision)
+            self._put({**spec, "leaseTransitions": record.transitions}, record)
             _log.info("lease_released", identity=self._identity)
 
-    def _put(self, spec: dict[str, Any], revision: str) -> dict[str, Any]:
+    def _put(self, spec: dict[str, Any], over: _Record | None) -> dict[str, Any]:
+        """Replace the very Lease that was seen, or create one.
+
+        Naming the uid is what demands that it still exists: a PUT of a Lease that was deleted creates it otherwise,
+        whatever version it names, and a former leader would hold it in an epoch of long ago.
+        """
         metadata = {"name": self._settings.name, "namespace": self._settings.namespace}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-        if not revision:
+        if over is None:
             return self._api.create(self._collection, body, timeout_s=self._timeout_s)
-        metadata["resourceVersion"] = revision
+        metadata |= {"uid": over.uid, "resourceVersion": over.revision}
         return self._api.replace(self._object, body, timeout_s=self._timeout_s)
 
     def _read(self, found: dict[str, Any]) -> _Record:
         """Read a Lease; a field that is not there is as in a Lease that nobody has held. ValueError for nonsense."""
         try:
-            spec, revision = dict(found.get("spec") or {}), str(found["metadata"]["resourceVersion"])
+            spec, metadata = dict(found.get("spec") or {}), found["metadata"]
+            uid, revision = str(metadata["uid"]), str(metadata["resourceVersion"])
             duration_s = float(spec.get("leaseDurationSeconds") or self._settings.duration_s)
             transitions = int(spec.get("leaseTransitions") or 0)
         except (TypeError, KeyError) as error:
             raise ValueError(f"Lease {self._settings.name} is not of the expected shape: {error!r}") from error
         return _Record(
+            uid=uid,
             revision=revision,
             holder=str(spec.get("holderIdentity") or ""),
             transitions=max(0, transitions),
