@@ -23,7 +23,7 @@ from tests.kubernetes_objects import deployment, pod, scaled_object, stateful_se
 from tests.metrics_fakes import T0, FixedClock
 
 PATIENCE_S = 30.0
-QUICK = Pace(backoff_s=0.01, backoff_max_s=0.02, refused_s=0.02)
+QUICK = Pace(backoff_s=0.01, backoff_max_s=0.02, refused_max_s=0.02)
 QUICK_RETRY_S = 0.02
 QUICK_SCALES = ScalePace(per_second=200.0, refresh_s=0.01)
 PLATFORM = Platform(addresses=frozenset({"headway.headway:6000"}))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scaler.adapters.kubernetes.following import BARRED_AFTER
 from scaler.adapters.kubernetes.watch import Pace
 from scaler.config.live import LiveWorkload
 from scaler.config.models import Mode
@@ -619,7 +620,7 @@ def test_a_namespace_without_rights_does_not_blind_the_others() -> None:
         it.server.fail("status", **BARRED)
         it.server.cut_watches()
         second = [name for name in it.view.progress if name.endswith(" of second")]
-        until(lambda: all(it.view.progress[name].forbidden > 1 for name in second), "the refusals")
+        until(lambda: all(it.view.progress[name].forbidden >= BARRED_AFTER for name in second), "the refusals")
         until(lambda: it.look() and "403" in it.view.absent.get(SECOND, ""), "the workload to be absent")
         it.clock.at_s += 600.0
         it.bookmark()
@@ -632,7 +633,7 @@ def test_a_namespace_without_rights_does_not_blind_the_others() -> None:
 
 def test_a_first_refusal_takes_nothing_out_of_sight() -> None:
     """A server that has just started may refuse what it has not read the roles of yet: nothing is done upon one 403."""
-    slow = replace(QUICK, refused_s=3600.0)
+    slow = replace(QUICK, backoff_s=3600.0, refused_max_s=3600.0)
     with cluster(
         *two_tenants(),
         namespaces=("tenant", "second"),
@@ -655,7 +656,9 @@ def test_without_the_right_to_any_namespace_there_is_no_view() -> None:
         synced=False,
         prepare=lambda server: server.fail("status", **everywhere),
     ) as it:
-        until(lambda: all(it.view.progress[f"pods of {name}"].forbidden > 1 for name in ("tenant", "second")))
+        until(
+            lambda: all(it.view.progress[f"pods of {name}"].forbidden >= BARRED_AFTER for name in ("tenant", "second"))
+        )
         with pytest.raises(SourceError, match="403 Forbidden"):
             it.look()
         assert not it.view.ready
@@ -672,7 +675,7 @@ def test_where_the_right_to_deployments_is_taken_away_the_view_does_not_age() ->
         it.server.fail("status", verb="list", path="/apis/apps/v1/deployments", status=403, reason="Forbidden")
         it.server.fail("status", verb="watch", path="/apis/apps/v1/deployments", status=403, reason="Forbidden")
         it.server.cut_watches()
-        until(lambda: it.view.progress["deployments"].forbidden > 1)
+        until(lambda: it.view.progress["deployments"].forbidden >= BARRED_AFTER)
         it.clock.at_s += 600.0
         it.bookmark()
         assert it.age_s() < 1.0

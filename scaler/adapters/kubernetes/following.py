@@ -12,11 +12,13 @@ from scaler.adapters.kubernetes.objects import Key
 from scaler.adapters.kubernetes.pods import SeenPod
 from scaler.adapters.kubernetes.watch import Follower, Pace
 
-BARRED_AFTER: Final = 2  # times without the right: a server that has just started may not have read its roles yet
+# Times without the right, by production's pace for 15 s at least: a server that has just started may not have read its
+# roles yet.
+BARRED_AFTER: Final = 6
 
 
 def barred(follower: Follower[Any]) -> bool:
-    """Return whether there is no right to what it follows, by more than one answer."""
+    """Return whether there is no right to what it follows, by several answers."""
     return follower.progress.forbidden >= BARRED_AFTER
 
 

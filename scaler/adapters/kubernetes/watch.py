@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 SILENCE: Final = "Timeout"  # nothing came, over a connection that was there
 LIST_AFTER: Final = frozenset({"TooLarge"})  # such an event can never be read over this watch
-REFUSED: Final = frozenset({401, 403, 404, 405})  # nothing that a quick second try would change
+REFUSED: Final = frozenset({401, 403, 404, 405})  # what tries seldom change, but of a server that has just started
 _WELL: Final = {"problem": "", "refused": False, "unknown": False, "forbidden": 0}
 
 
@@ -42,7 +42,7 @@ class Pace:
     page_objects: int = PAGE_OBJECTS
     backoff_s: float = 1.0  # after the first failure; twice as long after each further one
     backoff_max_s: float = 30.0
-    refused_s: float = 60.0  # after 403 and the like
+    refused_max_s: float = 60.0  # the same after 403 and the like
     watch_s: float = 300.0  # the server is asked to end a watch after this long
     silence_s: float = 90.0  # after a watch that says nothing for longer (bookmarks come every 60 s) comes a list
     relist_after_s: float = 120.0  # without evidence for longer, nothing but a list is believed
@@ -280,7 +280,7 @@ class Follower(Generic[T]):
         refused = status in REFUSED
         if status == GONE or reason in LIST_AFTER:
             self._version = ""
-        if status == GONE and self._failed_with != GONE:
+        if (status == GONE or refused) and self._failed_with != status:
             self._failures = 0  # the server answers again: what was waited for before is over
         self._failed_with = status
         if problem != self._logged:
@@ -288,9 +288,10 @@ class Follower(Generic[T]):
             self._logged = problem
         forbidden = self.progress.forbidden + (status == 403)
         self._tell(problem=problem, refused=refused, unknown=status == 404, forbidden=forbidden)
-        backoff_s = min(self._pace.backoff_s * 2.0 ** min(self._failures, 16), self._pace.backoff_max_s)
+        most_s = self._pace.refused_max_s if refused else self._pace.backoff_max_s
+        backoff_s = min(self._pace.backoff_s * 2.0 ** min(self._failures, 16), most_s)
         self._failures += 1
-        self._stop.wait(self._clock.wall_duration(self._spread(self._pace.refused_s if refused else backoff_s)))
+        self._stop.wait(self._clock.wall_duration(self._spread(backoff_s)))
 
     def _spread(self, seconds: float) -> float:
         return seconds * self._chance.uniform(0.5, 1.0)

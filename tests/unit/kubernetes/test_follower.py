@@ -11,7 +11,7 @@ from scaler.adapters.kubernetes.objects import Object
 from scaler.adapters.kubernetes.watch import Follower, Pace
 from tests.metrics_fakes import FixedClock
 
-PACE = Pace(backoff_s=1.0, backoff_max_s=30.0, refused_s=60.0)
+PACE = Pace(backoff_s=1.0, backoff_max_s=30.0, refused_max_s=60.0)
 
 
 class _Waits(FixedClock):
@@ -58,10 +58,17 @@ def test_waits_grow_up_to_a_bound(clock: _Waits, follower: Follower[Object]) -> 
     assert clock.waits_s == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
 
 
-def test_a_refusal_waits_long_at_once(clock: _Waits, follower: Follower[Object]) -> None:
-    """A quick second try would change nothing."""
-    fail(follower, 403, 2)
-    assert clock.waits_s == [60.0, 60.0]
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_waits_longer_in_the_end_but_not_at_once(
+    clock: _Waits, follower: Follower[Object], status: int
+) -> None:
+    """An API server that has just started refuses for a moment whatever it has not read the roles, or the kind, of.
+
+    What was waited for while it was away does not count then: half a minute of no view would come of it.
+    """
+    fail(follower, 0, 6)
+    fail(follower, status, 8)
+    assert clock.waits_s[6:] == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
 def test_the_list_after_an_outage_comes_soon(clock: _Waits, follower: Follower[Object]) -> None:
