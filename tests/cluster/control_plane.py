@@ -197,6 +197,9 @@ def answers(url: str, authority: Authority | None = None, client: KeyPair | None
         try:
             with urllib.request.urlopen(url, timeout=5, context=context) as answer:  # noqa: S310  # our own address
                 return bool(answer.status == 200)
+        except urllib.error.HTTPError as refusal:
+            refusal.close()  # its connection would otherwise stay open until the error is collected
+            return False
         except (urllib.error.URLError, OSError):
             return False
 
