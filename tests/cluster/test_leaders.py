@@ -29,6 +29,7 @@ from tests.cluster.workloads import deployment, scaled_object
 
 LEASE = {"duration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
 TAKEN_OVER_S = 30.0
+SETTLED_S = 6.0  # a second more than `rateWindow`
 LEASE_NAME = "headway-controller"
 INDEX = "headway-plan"  # the ConfigMap that says which plan is in force
 Version = tuple[int, int]  # epoch, sequence
@@ -73,6 +74,22 @@ class Pair:
         """Whether a controller takes itself for the leader."""
         return bool(self.headway.plan(role)["leader"])
 
+    def targets(self) -> list[int | None]:
+        """Return what each controller recommends, whoever leads."""
+        return [each["target"] for role in (self.leader, self.standby) for each in self.headway.plan(role)["workloads"]]
+
+    def settles(self) -> None:
+        """Wait until both have recommended three for longer than the rates of new pods need to be true."""
+        since_s = time.perf_counter()
+
+        def steady() -> bool:
+            nonlocal since_s
+            if (*self.targets(), self.chat.replicas()) != (3, 3, 3):
+                since_s = time.perf_counter()
+            return time.perf_counter() - since_s > SETTLED_S
+
+        until(steady, "targets that the start no longer moves")
+
     def decides(self, replicas: int) -> None:
         """Hold that whoever leads now really decides: the Deployment follows another load."""
         self.chat.load_for(replicas)
@@ -100,9 +117,10 @@ def pair(tenant: Tenant, folder: Path, through: Relay | None = None) -> Iterator
             deployment(tenant.namespace, "chat", replicas=3), scaled_object(tenant.namespace, "chat", headway.address)
         )
         chat.reaches(3)
-        until(lambda: headway.plan(second)["workloads"], "the standby to decide too")
         until(lambda: hpa_active(tenant.cluster.objects, tenant.namespace, "chat"), "the HPA to have its metric")
-        yield Pair(chat, first, second)
+        made = Pair(chat, first, second)
+        made.settles()
+        yield made
 
 
 def _through(kubeconfig: Path, relay: Relay) -> Path:
