@@ -24,10 +24,12 @@ def test_what_cannot_be_read_is_not_given(given: Any) -> None:
     assert asked_rules({"scaleUp": {"tolerance": given}, "scaleDown": given}, 9) == HpaRules(max_replicas=9)
 
 
+NO_NAMES: list[Any] = ["", "..", ".a", "a/b", "a?b", "A", "a" * 254, "a\n", 1, []]
+
+
 @pytest.mark.parametrize(
     ("given", "name"),
-    [(None, "keda-hpa-chat"), ("mine", "mine"), ("m.1-x", "m.1-x")]
-    + [(name, "keda-hpa-chat") for name in ("", "..", ".a", "a/b", "a?b", "A", "a" * 254, "a\n", 1, [])],
+    [(None, "keda-hpa-chat"), ("mine", "mine"), ("m.1-x", "m.1-x")] + [(given, "keda-hpa-chat") for given in NO_NAMES],
 )
 def test_an_hpa_has_the_name_that_is_given_or_kedas(given: Any, name: str) -> None:
     """What cannot be a name is not one: a tenant writes it, and a path is made of it."""
