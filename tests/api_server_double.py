@@ -127,6 +127,13 @@ class ApiServerDouble:
         with self.objects.changed:
             self.objects.changed.notify_all()
 
+    def end_watches(self) -> None:
+        """End every watch in good order, as a server does when its time is over."""
+        with self._lock:
+            self._watches.clear()
+        with self.objects.changed:
+            self.objects.changed.notify_all()
+
     def leave(self) -> None:
         """Be gone: refuse everything until `come_back`."""
         self.gone = True
@@ -372,6 +379,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")
+            self.close_connection = False  # an end in good order: the next request may come over it
 
     def _send(self, status: int, document: Json, *, cut: bool = False) -> None:
         content = json.dumps(document).encode()

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+FIRST_ERROR = 400
+FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,6 @@ class Call:
     namespace: str
     name: str
     status: int
-    at: str
 
     @property
     def right(self) -> tuple[str, str, str]:
@@ -37,19 +38,36 @@ class Audit:
         self._from = log.stat().st_size
 
     def calls(self, users: Collection[str]) -> list[Call]:
-        """Return what these users have asked since; a watch counts once, when it was opened."""
-        seen: dict[str, Call] = {}
-        for entry in self._entries():
-            if entry["user"]["username"] in users and "resource" in entry.get("objectRef", {}):
-                seen.setdefault(entry["auditID"], _call(entry))
-        return list(seen.values())
+        """Return what these users have asked of objects since; a watch counts once, where it was opened."""
+        return [
+            _call(entry)
+            for entry in self._entries(users)
+            if "resource" in entry.get("objectRef", {}) and not _is_end_of_watch(entry)
+        ]
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
+    def refused(self, users: Collection[str]) -> list[str]:
+        """Return what these users were forbidden, as it stood in the requests; API discovery included."""
+        return [
+            f"{entry['verb']} {entry['requestURI']}" for entry in self._entries(users) if _status(entry) == FORBIDDEN
+        ]
+
+    def _entries(self, users: Collection[str]) -> Iterator[dict[str, Any]]:
         with self._log.open("rb") as log:
             log.seek(self._from)
             for line in log:
                 if line.endswith(b"\n"):  # the last one may be half written
-                    yield json.loads(line)
+                    entry = json.loads(line)
+                    if entry["user"]["username"] in users:
+                        yield entry
+
+
+def _is_end_of_watch(entry: dict[str, Any]) -> bool:
+    """Tell a watch's second entry, which it has besides that of its start unless it was refused at once."""
+    return bool(entry["verb"] == "watch" and entry["stage"] == "ResponseComplete" and _status(entry) < FIRST_ERROR)
+
+
+def _status(entry: dict[str, Any]) -> int:
+    return int(entry.get("responseStatus", {}).get("code", 0))
 
 
 def _call(entry: dict[str, Any]) -> Call:
@@ -62,12 +80,11 @@ def _call(entry: dict[str, Any]) -> Call:
         resource=resource,
         namespace=about.get("namespace", ""),
         name=about.get("name", ""),
-        status=entry.get("responseStatus", {}).get("code", 0),
-        at=entry["requestReceivedTimestamp"],
+        status=_status(entry),
     )
 
 
 def table(calls: Iterable[Call]) -> str:
     """Return how often what was asked, for a person."""
-    counted = Counter((call.verb, call.resource) for call in calls)
-    return "\n".join(f"{number:6} {verb} {resource}" for (verb, resource), number in counted.most_common())
+    counted = Counter((call.user.rpartition(":")[2], call.verb, call.resource) for call in calls)
+    return "\n".join(f"{number:6} {' '.join(what)}" for what, number in counted.most_common())

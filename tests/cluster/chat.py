@@ -56,7 +56,13 @@ class Chat:
 
     def annotate(self, **annotations: str | None) -> None:
         """Annotate the ScaledObject; None takes an annotation away."""
-        change = {"metadata": {"annotations": annotations}}
+        self._patch({"metadata": {"annotations": annotations}})
+
+    def change(self, spec: Mapping[str, Any]) -> None:
+        """Change a part of the ScaledObject's spec."""
+        self._patch({"spec": spec})
+
+    def _patch(self, change: Mapping[str, Any]) -> None:
         self.tenant.cluster.objects.patch("ScaledObject", "keda.sh/v1alpha1", self.tenant.namespace, "chat", change)
 
 

@@ -20,6 +20,7 @@ from scaler.core.values import WorkloadId
 from scaler.ports import DamagedError, StoreError
 from tests.api_rig import config_map_store, connected
 from tests.api_server_double import ApiServerDouble, Fault
+from tests.cluster_view_rig import until as wait_until
 from tests.scaler_rig import START_S, ManualClock, answer, stored
 
 MAPS = "/api/v1/namespaces/headway/configmaps"
@@ -137,7 +138,50 @@ async def test_a_look_costs_nothing_while_nothing_changes(
     await publish(store, plan(3, model_7=9))
     await until(reader, lambda found: found is not None and found.plan.version.sequence == 3, token)
     assert server.count("get") == 1
-    assert server.count("list") <= 1
+    assert server.count("list") == 0
+
+
+async def watched(store: ConfigMapPlanStore, reader: ConfigMapPlanStore, server: ApiServerDouble) -> object:
+    """Publish two plans, the second of which comes by the reader's watch; return the token."""
+    await publish(store, plan(1))
+    token = await until(reader, lambda found: found is not None)
+    await asyncio.to_thread(wait_until, lambda: server.count("watch"))
+    await publish(store, plan(2))
+    return await until(reader, lambda found: found is not None and found.plan.version.sequence == 2, token)
+
+
+async def test_a_watch_whose_time_is_over_costs_no_list(
+    store: ConfigMapPlanStore, reader: ConfigMapPlanStore, server: ApiServerDouble
+) -> None:
+    """The next watch goes on from the last event or bookmark, and nothing that happened in between is lost."""
+    token = await watched(store, reader, server)
+    server.forget()
+    stalled = server.fail("stall", verb="watch", times=1)
+    server.end_watches()
+    assert await asyncio.to_thread(stalled.hit.wait, LIMIT_S)
+    await publish(store, plan(3, model_7=9))
+    server.heal()
+    await until(reader, lambda found: found is not None and found.plan.version.sequence == 3, token)
+    assert (server.count("watch"), server.count("list")) == (1, 0)
+
+
+async def test_a_watch_that_ends_without_a_word_is_followed_by_a_list(
+    store: ConfigMapPlanStore, reader: ConfigMapPlanStore, server: ApiServerDouble
+) -> None:
+    """Whatever ends watches at once is not asked again and again, nor believed to be well."""
+    token = await watched(store, reader, server)
+    quiet = server.fail("stall", verb="watch", times=1)
+    server.end_watches()
+    assert await asyncio.to_thread(quiet.hit.wait, LIMIT_S)
+    server.heal()
+    server.forget()
+    listed = server.fail("stall", verb="list", times=1)
+    while not listed.hit.is_set():
+        server.end_watches()
+        await asyncio.to_thread(listed.hit.wait, 0.01)
+    server.heal()
+    await publish(store, plan(3, model_7=9))
+    await until(reader, lambda found: found is not None and found.plan.version.sequence == 3, token)
 
 
 async def test_a_watch_that_says_nothing_is_not_believed(

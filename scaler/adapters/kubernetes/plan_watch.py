@@ -1,8 +1,9 @@
 """Keeps a local copy of the plan's index current, so that looking once a second costs the API server nothing.
 
-One list and one watch of one ConfigMap, in a thread. While the watch is well, which a heartbeat or a bookmark each
-minute shows, a look is a look into memory. A watch that has said nothing for too long is not believed, whatever it is:
-then each look asks the server, at most once in a few seconds.
+One list and one watch of one ConfigMap, in a thread. A watch whose time is over is followed by one from where it ended,
+not by a list. While it is well, which a heartbeat or a bookmark each minute shows, a look is a look into memory. A
+watch that has said nothing for too long is not believed, whatever it is: then each look asks the server, at most once
+in a few seconds.
 """
 
 import random
@@ -39,6 +40,7 @@ class ObjectWatch:
         self._collection = collection
         self._query = {"fieldSelector": f"metadata.name={name}"}
         self._sight: Sight | None = None
+        self._version = ""  # of the last list, event or bookmark; empty: a list is needed
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watch: Watch | None = None
@@ -83,24 +85,30 @@ class ObjectWatch:
                 failures = 0
             except Exception as error:  # noqa: BLE001 - the loop's edge: a watch that ended for good would go unnoticed
                 self._sight = None  # every look asks the server, until a list has told where to go on from
+                self._version = ""
                 _log.info("plan_watch_failed", error=str(error))
                 wait_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
                 failures += 1
                 self._stop.wait(random.uniform(wait_s / 2, wait_s))  # noqa: S311 - spreads load, guards nothing
 
     def _follow(self) -> None:
-        """List, and watch until the watch ends."""
-        found, version = self.look(self._api.settings.total_timeout_s)
-        self._see(found)
+        """List if that is needed, and watch until the watch ends; ApiError where it ends without a word."""
+        if not self._version:
+            found, self._version = self.look(self._api.settings.total_timeout_s)
+            self._see(found)
         seconds = round(random.uniform(0.8, 1.0) * WATCH_S)  # noqa: S311 - as above
-        query = {"resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
+        query = {"resourceVersion": self._version, "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         watch = self._api.watch(self._collection, {**self._query, **query}, silence_s=SILENCE_S)
         with self._lock:
             self._watch = watch
         if self._stop.is_set():  # `stop` may have come before there was a watch to cut
             watch.cut()
+        heard = False
         for line in watch:
             self._take(line)
+            heard = True
+        if not heard and not self._stop.is_set():
+            raise ApiError(0, "Silent", f"WATCH {self._collection}: ended without a word")
 
     def _take(self, line: bytes) -> None:
         try:
@@ -110,6 +118,7 @@ class ObjectWatch:
             raise ApiError(0, "Unreadable", f"WATCH {self._collection}: sent what is no event: {error}") from error
         if kind == "ERROR":
             raise ApiError(0, "Expired", f"WATCH {self._collection}: ended with {item.get('code')}")
+        self._version = str((item.get("metadata") or {}).get("resourceVersion") or "")
         sight = self._sight
         if kind == "BOOKMARK":
             if sight is not None:
