@@ -1,5 +1,6 @@
 """What Headway depends on goes away under load, and comes back: Prometheus, the API server, etcd."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,9 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
+# A server that is being killed resets connections before their TLS handshakes, and Python 3.11 (`SSLSocket._create`)
+# leaves the sockets of such open until they are collected.
+@pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
 @pytest.mark.parametrize("part", ["kube-apiserver", "etcd"])
 def test_a_part_of_the_control_plane_is_restarted_under_load(fragile: Cluster, tmp_path: Path, part: str) -> None:
     """It is away for longer than the Lease, and the load changes meanwhile: nothing drops, then it is followed."""
@@ -75,3 +79,4 @@ def test_a_part_of_the_control_plane_is_restarted_under_load(fragile: Cluster, t
         assert chat.headway.plan()["leader"]
         chat.load_for(2)
         chat.reaches(2)
+    gc.collect()  # such sockets now, and not in the middle of another test
