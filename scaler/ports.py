@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from forecasting.series import Grid
 from scaler.config.models import Policy, WorkloadSettings
-from scaler.core.history import Grid, HistoryBatch, HistorySignal
+from scaler.core.history import HistoryBatch, HistorySignal
 from scaler.core.observation import Observation, ReplicaCounts
 from scaler.core.published import Heartbeat, PublishedPlan, StoredPlan
 from scaler.core.state import EngineState

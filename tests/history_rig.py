@@ -11,8 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
+from forecasting.series import Grid
 from scaler.adapters.history.ranges import RangeAnswer, RangeSource
-from scaler.core.history import Grid
 from scaler.core.values import Reason
 from scaler.ports import SourceError
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forecasting.series import Grid
 from scaler.adapters.clock import SystemClock
 from scaler.adapters.history.backfill import Backfill, BackfillSettings
 from scaler.adapters.history.combined import CombinedHistory
@@ -17,7 +18,7 @@ from scaler.adapters.history.ranges import PrometheusRanges, RangeAnswer
 from scaler.adapters.prometheus import PrometheusSettings
 from scaler.adapters.signals.presets import ENGINES
 from scaler.config.models import Unit
-from scaler.core.history import Grid, HistorySignal
+from scaler.core.history import HistorySignal
 from scaler.core.values import WorkloadId
 from tests.history_rig import NEEDED, PROMETHEUS, PROMTOOL, START_S, Asked, Recorded, every, prometheus_of
 

@@ -7,11 +7,12 @@ import aiohttp
 import numpy as np
 import pytest
 
+from forecasting.series import Grid
 from scaler.adapters.clock import SystemClock
 from scaler.adapters.history.own import OwnHistory, OwnSettings
 from scaler.adapters.history.ranges import MAX_POINTS, PrometheusRanges
 from scaler.adapters.prometheus import PrometheusSettings
-from scaler.core.history import Grid, HistorySignal
+from scaler.core.history import HistorySignal
 from scaler.core.values import WorkloadId
 from tests.history_rig import DAY_S, NEEDED, PROMETHEUS, PROMTOOL, START_S, Asked, Recorded, every, prometheus_of
 

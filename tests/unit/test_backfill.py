@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forecasting.series import Grid, Series
 from scaler.adapters.history.backfill import Backfill, BackfillSettings, Progress
 from scaler.adapters.history.joins import PastTarget
 from scaler.adapters.history.kept import KeptHistory
 from scaler.adapters.history.ranges import RangeAnswer, RangeRow
 from scaler.config.models import Unit
-from scaler.core.history import Grid, HistoryBatch, Series
+from scaler.core.history import HistoryBatch
 from scaler.core.values import Reason, WorkloadId
 from scaler.ports import SourceError, StoreError
 from tests.scaler_rig import ManualClock

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecasting.series import Grid
 from scaler.adapters.history.own import OwnSettings
 from scaler.adapters.history.ranges import _read
-from scaler.core.history import Grid
 
 GRID = Grid(600, 300, 4)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecasting.series import Grid, Values
 from scaler.adapters.history.kept import KeptHistory, Past
-from scaler.core.history import Grid, Values
 from scaler.core.values import WorkloadId
 from scaler.ports import StoreError
 

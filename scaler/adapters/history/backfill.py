@@ -15,10 +15,11 @@ from typing import Protocol
 import numpy as np
 import structlog
 
+from forecasting.series import Grid
 from scaler.adapters.history.joins import OWNER, PastTarget, served_query, served_signal
 from scaler.adapters.history.kept import KeptHistory, Past
 from scaler.adapters.history.ranges import RangeAnswer, RangeSource
-from scaler.core.history import Grid, HistoryBatch
+from scaler.core.history import HistoryBatch
 from scaler.core.values import Reason, WorkloadId
 from scaler.ports import SourceError
 

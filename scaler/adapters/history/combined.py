@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
+from forecasting.series import Grid
 from scaler.adapters.history.kept import KeptHistory
-from scaler.core.history import Grid, HistoryBatch, HistorySignal
+from scaler.core.history import HistoryBatch, HistorySignal
 from scaler.core.values import WorkloadId
 from scaler.ports import HistoryStore
 

@@ -19,8 +19,8 @@ from zipfile import BadZipFile
 import numpy as np
 import structlog
 
+from forecasting.series import Grid, Values
 from scaler.adapters.files import replace_file
-from scaler.core.history import Grid, Values
 from scaler.core.values import WorkloadId
 from scaler.ports import StoreError
 

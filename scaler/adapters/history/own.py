@@ -17,10 +17,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from forecasting.series import Grid, Series, Values
 from scaler.adapters.exporter import CAPACITY, DEMAND, LEAD_TIME, REPLICAS
 from scaler.adapters.history.ranges import MAX_POINTS, RangeAnswer, RangeSource
 from scaler.adapters.promql import one_of, quoted
-from scaler.core.history import Grid, HistoryBatch, HistorySignal, Series, Values
+from scaler.core.history import HistoryBatch, HistorySignal
 from scaler.core.values import WorkloadId
 from scaler.ports import SourceError
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 
+from forecasting.series import Grid, Values
 from scaler.adapters.prometheus import PrometheusSettings, PrometheusSource
-from scaler.core.history import Grid, Values
 from scaler.ports import Clock
 
 MAX_POINTS = 11_000  # of one series in one answer: Prometheus' own limit, not to be configured there

@@ -1,0 +1,1 @@
+"""The experts, one module a model. `contract.py` says what each keeps."""

@@ -1,0 +1,66 @@
+"""What anyone can have for nothing, and what every other model must beat: the last value, and the last season's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.contract import Parameters, Window
+from forecasting.series import Values
+
+
+def origin_columns(window: Window, origins: int) -> slice:
+    """Return the columns of the last `origins` points."""
+    return slice(window.points - origins, window.points)
+
+
+def seasonal(window: Window, days: int, ahead: int, origins: int) -> Values:
+    """Return the level at the local time of `ahead` steps after each of the last origins, so many days before.
+
+    (series, origins); NaN where that lies before the window.
+    """
+    target = np.arange(window.points - origins, window.points) + ahead
+    index = window.calendar.back(days)[target]
+    found = window.level[:, np.clip(index, 0, window.points - 1)]
+    return np.where(index >= 0, found, np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class LastValue:
+    """The future is as the present."""
+
+    name: str = "last-value"
+    needs_days: float = 0.0
+
+    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
+        """Return nothing: there is nothing to learn."""
+        del window, horizons
+        return {}
+
+    def predict(self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int) -> Values:
+        """Return the level at each origin, for every horizon."""
+        del parameters
+        now = window.level[:, origin_columns(window, origins)]
+        return np.repeat(now[:, None, :], len(horizons), axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonalNaive:
+    """The future is as the same local time some days ago: 1 for the day, 7 for the week."""
+
+    days: int = 1
+    name: str = "seasonal-naive"
+
+    @property
+    def needs_days(self) -> float:
+        """One season."""
+        return float(self.days)
+
+    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
+        """Return nothing: there is nothing to learn."""
+        del window, horizons
+        return {}
+
+    def predict(self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int) -> Values:
+        """Return the level a season before each target."""
+        del parameters
+        return np.stack([seasonal(window, self.days, horizon, origins) for horizon in horizons], axis=1)
