@@ -46,6 +46,12 @@ class Window:
         return int(self.level.shape[1])
 
 
+def origin_points(window: Window, origins: int, stride: int = 1) -> NDArray[np.int64]:
+    """Return the indices of every `stride`-th of the last `origins` points, the last one among them."""
+    last = window.points - 1
+    return np.arange(last - (origins - 1) // stride * stride, last + 1, stride)
+
+
 class Expert(Protocol):
     """One model. Stateless: all that it learns is in the parameters."""
 
@@ -63,9 +69,12 @@ class Expert(Protocol):
         """Return its parameters, learned from the window. Horizons are in steps of the grid, ascending."""
         ...
 
-    def predict(self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int) -> Values:
-        """Return the predicted `level` of shape (series, horizons, origins) for the last `origins` points as origins.
+    def predict(
+        self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
+    ) -> Values:
+        """Return the predicted `level` of shape (series, horizons, origins) for the last points as origins.
 
-        NaN where it has no prediction. The window may be a later one than that of the fit.
+        They are every `stride`-th of the last `origins` points, the last one always among them: `origin_points` says
+        which. NaN where it has no prediction. The window may be a later one than that of the fit.
         """
         ...

@@ -3,25 +3,20 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from forecasting.contract import Parameters, Window
+from forecasting.contract import Parameters, Window, origin_points
 from forecasting.series import Values
 
 
-def origin_columns(window: Window, origins: int) -> slice:
-    """Return the columns of the last `origins` points."""
-    return slice(window.points - origins, window.points)
+def seasonal(window: Window, days: int, ahead: int, at: NDArray[np.int64]) -> Values:
+    """Return the level at the local time of `ahead` steps after each origin in `at`, so many days before.
 
-
-def seasonal(window: Window, days: int, ahead: int, origins: int) -> Values:
-    """Return the level at the local time of `ahead` steps after each of the last origins, so many days before.
-
-    (series, origins); NaN where that lies before the window.
+    (series, origins); NaN where that lies before the window or, with steps of a day, after the origin.
     """
-    target = np.arange(window.points - origins, window.points) + ahead
-    index = window.calendar.back(days)[target]
+    index = window.calendar.back(days)[at + ahead]
     found = window.level[:, np.clip(index, 0, window.points - 1)]
-    return np.where(index >= 0, found, np.nan)
+    return np.where((index >= 0) & (index <= at), found, np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +31,12 @@ class LastValue:
         del window, horizons
         return {}
 
-    def predict(self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int) -> Values:
+    def predict(
+        self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
+    ) -> Values:
         """Return the level at each origin, for every horizon."""
         del parameters
-        now = window.level[:, origin_columns(window, origins)]
+        now = window.level[:, origin_points(window, origins, stride)]
         return np.repeat(now[:, None, :], len(horizons), axis=1)
 
 
@@ -60,7 +57,10 @@ class SeasonalNaive:
         del window, horizons
         return {}
 
-    def predict(self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int) -> Values:
+    def predict(
+        self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
+    ) -> Values:
         """Return the level a season before each target."""
         del parameters
-        return np.stack([seasonal(window, self.days, horizon, origins) for horizon in horizons], axis=1)
+        at = origin_points(window, origins, stride)
+        return np.stack([seasonal(window, self.days, horizon, at) for horizon in horizons], axis=1)
