@@ -73,10 +73,8 @@ def evaluate(
     """Score models on a batch of one series.
 
     `given` are parameters found before the scored part (a global model). Experts named in `slow` are fitted once a
-    day.
-    Horizons that are no whole number of steps are left out. `clock` (seconds) makes the times; without it they are
-    None.
-    ValueError where the series is too short or holds more than one.
+    day. Horizons that are no whole number of steps are left out. `clock` (seconds) makes the times; without it they
+    are None. ValueError where the series is too short or the batch holds more than one.
     """
     if batch.count != 1:
         raise ValueError(f"batch must hold one series, held {batch.count}")

@@ -23,13 +23,14 @@ class Calibrated:
     `shifts` are (series, experts, horizons, quantiles); `weights` (series, 2 experts, horizons, quantiles); `last`
     (series, horizons, quantiles) is the last correction, of the combination, in logarithms; `skill` (series, horizons)
     is the share of the last value's loss at 0.9 that the combination saved in the replay: 0 for none, below 0 for a
-    loss.
+    loss; `gain` (series, horizons) is how much of a surprise at the first horizon was left at each.
     """
 
     shifts: Shifts
     weights: Values
     last: Values
     skill: Values
+    gain: Values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +66,7 @@ class Fitted:
             named = {"ratio": part.shifts.ratio, "amount": part.shifts.amount, "weights": part.weights}
             found.update({f"target:{target}:{name}": array for name, array in named.items()})
             found.update({f"target:{target}:last": part.last, f"target:{target}:skill": part.skill})
+            found[f"target:{target}:gain"] = part.gain
         return found
 
     @classmethod
@@ -93,5 +95,5 @@ class Fitted:
 
 
 def _calibrated(arrays: Mapping[str, NDArray[Any]], target: Target) -> Calibrated:
-    part = {name: arrays[f"target:{target}:{name}"] for name in ("ratio", "amount", "weights", "last", "skill")}
-    return Calibrated(Shifts(part["ratio"], part["amount"]), part["weights"], part["last"], part["skill"])
+    part = {name: arrays[f"target:{target}:{name}"] for name in ("ratio", "amount", "weights", "last", "skill", "gain")}
+    return Calibrated(Shifts(part["ratio"], part["amount"]), part["weights"], part["last"], part["skill"], part["gain"])

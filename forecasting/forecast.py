@@ -35,7 +35,7 @@ class Forecasts:
     `point` and `window_max` are (series, horizons, quantiles), in the unit of the series; quantiles do not cross.
     """
 
-    at_s: int  # the origin: nothing after it is used
+    at_s: float  # the origin: nothing after it is used
     horizons_s: tuple[int, ...]
     quantiles: tuple[float, ...]
     point: Values
@@ -44,7 +44,7 @@ class Forecasts:
     absent: Sequence[Absent | None]
 
     @property
-    def times_s(self) -> tuple[int, ...]:
+    def times_s(self) -> tuple[float, ...]:
         """The Unix times that were asked for."""
         return tuple(self.at_s + horizon for horizon in self.horizons_s)
 

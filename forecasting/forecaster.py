@@ -135,7 +135,8 @@ class Forecaster:
             ],
             axis=-1,
         )
-        return Calibrated(shifts, weight, np.where(np.isfinite(last), last, 0.0), skill)
+        gain = _gain(residuals[..., QUANTILES.index(0.5)])
+        return Calibrated(shifts, weight, np.where(np.isfinite(last), last, 0.0), skill, gain)
 
     def _weigh(
         self, shifts: Shifts, predicted: Values, truth: Values, offset: Values, half_life: float
@@ -199,6 +200,16 @@ def outcomes(window: Window, batch: Batch, horizons: tuple[int, ...], at: NDArra
         if step in horizons:
             found.append(highest)
     return np.stack(found, axis=1)
+
+
+def _gain(residuals: Values) -> Values:
+    """Return the regression of each horizon's errors on the first one's, (series, horizons), from (.., origins)."""
+    known = np.isfinite(residuals).all(axis=1, keepdims=True)
+    errors = np.where(known, residuals, 0.0)
+    first = errors[:, :1]
+    variance = (first**2).sum(axis=2)
+    shared = (errors * first).sum(axis=2)
+    return np.asarray(np.clip(np.where(variance > 0, shared / np.where(variance > 0, variance, 1.0), 0.0), 0.0, 1.0))
 
 
 def _bound(batch: Batch) -> Values:
