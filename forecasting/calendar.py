@@ -40,7 +40,7 @@ def calendar_of(grid: Grid, ahead: int, zone: tzinfo = UTC, holidays: frozenset[
     """Return the calendar of a grid and `ahead` points after it; ValueError if a day is no whole number of steps."""
     if DAY_S % grid.step_s:
         raise ValueError(f"step_s must divide a day of {DAY_S} s, was {grid.step_s}")
-    middle_s = grid.start_s + (np.arange(grid.count + ahead) - 0.5) * grid.step_s
+    middle_s: Values = grid.start_s + (np.arange(grid.count + ahead, dtype=np.float64) - 0.5) * grid.step_s
     offset_s = _offsets_s(middle_s, zone)
     local_s = middle_s + offset_s
     days = np.floor(local_s / DAY_S).astype(np.int64)

@@ -17,8 +17,8 @@ from forecasting.series import Values
 def refreshed(forecasts: Forecasts, fitted: Fitted, now_s: float, level: Values) -> Forecasts:
     """Return forecasts for the same horizons from `now_s` on.
 
-    `level` (series,) is the mean rate since `forecasts.at_s`, in the unit of the series; NaN where it is not known:
-    then nothing is corrected. ValueError where `now_s` lies before the forecasts or more than a step of the grid after them.
+    `level` (series,) is the mean rate since `forecasts.at_s`, in the unit of the series; where it is NaN, not known,
+    nothing is corrected. ValueError for a `now_s` before the forecasts, or more than a step of the grid after them.
     """
     passed_s = now_s - forecasts.at_s
     if not 0 <= passed_s <= fitted.step_s:

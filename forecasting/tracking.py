@@ -1,10 +1,10 @@
 """Adaptive conformal correction: what was said is held against what came, and each quantile learns from its misses.
 
-A fit calibrates on a replay, which has seen its own days; here only forecasts count that were really made. Each series,
-target, horizon and quantile has one number, in units of the spread between the median and the 0.9 quantile. A miss
-raises it, a hit lowers it, so that in the long run the share of misses is the nominal one whatever the series does
-(Gibbs and Candes 2021; quantile tracking as in Angelopoulos, Candes and Tibshirani 2023). The median is tracked too: its
-correction is the drift of the centre, so a bias is taken out and not only covered by wider bands.
+A fit calibrates on a replay, which has seen its own days; here only forecasts count that were really made. Each
+series, target, horizon and quantile has one number, in units of the spread between the median and the 0.9 quantile. A
+miss raises it, a hit lowers it, so that in the long run the share of misses is the nominal one whatever the series does
+(Gibbs and Candes 2021; quantile tracking as in Angelopoulos, Candes and Tibshirani 2023). The median is tracked too:
+its correction is the drift of the centre, so a bias is taken out and not only covered by wider bands.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Correction:
         return cls(np.zeros((series, len(QUANTILES), horizons)))
 
     def apply(self, said: Values, offset: Values, bound: Values) -> Values:
-        """Return corrected quantiles (series, quantiles, horizons); they do not cross and stay within 0 and the bound."""
+        """Return corrected quantiles (series, quantiles, horizons), in order and within 0 and the bound."""
         shift = offset[:, None, None]
         moved = (said + shift) * np.exp(self.spreads * _spread(said, shift)) - shift
         return np.asarray(np.sort(np.clip(moved, 0.0, bound[:, None, None]), axis=1))
