@@ -2,7 +2,8 @@
 
 The last 30 % are scored, two days at least. An origin is every step; what has a horizon ahead of it is scored when that
 has come. Fast models are fitted anew each hour, slow ones each day, always on what lay before. Every model, baselines
-too, is calibrated by the same code. Weekly experts are absent below 14 days.
+too, is calibrated and tracked by the same code, from two days before the scored part on. Weekly experts are absent
+below 14 days.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +21,14 @@ from forecasting.fitted import TARGETS
 from forecasting.forecast import QUANTILES, Target
 from forecasting.forecaster import MOST_POINTS, Forecaster, outcomes, quantiles, replayed
 from forecasting.series import Batch, Values
+from forecasting.tracking import Origin, Tracker, rising_at
+from forecasting.window import offset_of
 
 SCORED_SHARE: Final = 0.3
 SCORED_DAYS: Final = 2
 COVERED: Final = (0.9, 0.99)
-# Demand is rising where the present level is so much above that of an hour ago.
-RISING: Final = 1.1
+# What tracks its own misses has been at it for a while when it is scored, as it has in service.
+BURN_IN_DAYS: Final = 2
 _REFIT_S = 3600
 _REFIT_POINTS = 4  # where a step is so long that an hour holds fewer
 
@@ -102,9 +105,12 @@ class _Run:
         self.all = Forecaster(tuple(experts.values()), horizons_s, zone)
         self.models = {name: replace(self.all, experts=tuple(members)) for name, members in models.items()}
         self.first = scored_from(batch)
+        day = DAY_S // batch.grid.step_s
+        self.begin = max(2 * day, self.first - BURN_IN_DAYS * day)
         self.every = max(1, refit_s // batch.grid.step_s)
         self.kept: dict[str, Parameters] = {}
-        count = batch.grid.count - self.first
+        self.offset = float(offset_of(batch.values[:, : self.begin])[0])
+        count = batch.grid.count - self.begin
         shape = (len(QUANTILES), len(horizons_s), count)
         self.said = {(name, target): np.full(shape, np.nan) for name in models for target in TARGETS}
         self.seconds = {kind: dict.fromkeys([*self.names, *models], 0.0) for kind in ("fit", "predict")}
@@ -114,11 +120,11 @@ class _Run:
         """Walk over the scored part, and score what was said."""
         day = DAY_S // self.batch.grid.step_s
         refitted = -day
-        for origin in range(self.first, self.batch.grid.count, self.every):
+        for origin in range(self.begin, self.batch.grid.count, self.every):
             if origin - refitted >= day:
                 self.kept, refitted = {}, origin
             self._refit(origin)
-        return [score for name in self.models for target in TARGETS for score in self._scores(name, target)]
+        return [score for target in TARGETS for score in self._scores(target)]
 
     def _refit(self, origin: int) -> None:
         """Fit on what is known at an origin, and forecast from it and from those until the next fit."""
@@ -129,7 +135,7 @@ class _Run:
         last = min(origin + self.every, self.batch.grid.count)
         later = self.all.window(self.batch.until(last, MOST_POINTS + self.every), window.offset)
         ahead = self._predict(learned, later, last - origin, 1, timed=True)
-        where = slice(origin - self.first, last - self.first)
+        where = slice(origin - self.begin, last - self.begin)
         for name, model in self.models.items():
             own = [self.names.index(expert.name) for expert in model.experts]
             start = self.clock()
@@ -162,22 +168,37 @@ class _Run:
             self.seconds["predict" if timed else "fit"][expert.name] += self.clock() - start
         return np.concatenate(found, axis=1)
 
-    def _scores(self, name: str, target: Target) -> list[Score]:
-        """Score a model on a target, for each horizon."""
+    def _scores(self, target: Target) -> list[Score]:
+        """Score all models on a target, for each horizon."""
+        steps, at = self.all.steps(self.batch), np.arange(self.begin, self.batch.grid.count)
         window = self.all.window(self.batch)
-        count = self.batch.grid.count - self.first
-        steps, at = self.all.steps(self.batch), np.arange(self.first, self.batch.grid.count)
         truth = np.exp(outcomes(window, self.batch, steps, at, target)[0]) - window.offset[0]
-        fit_ms, predict_ms = self._milliseconds(name, count)
-        return [
-            _score(
-                self.batch,
-                _Said(name, target, horizon, truth[i], self.said[name, target][:, i], fit_ms, predict_ms),
-                self.first,
-                self.zone,
-            )
-            for i, horizon in enumerate(steps)
-        ]
+        said = np.stack([self.said[name, target] for name in self.models])
+        tracked, skip = self._tracked(said, truth), self.first - self.begin
+        count = self.batch.grid.count - self.begin
+        found = []
+        for place, name in enumerate(self.models):
+            times = self._milliseconds(name, count)
+            for i, horizon in enumerate(steps):
+                part = _Said(name, target, horizon, truth[i, skip:], tracked[place, :, i, skip:], *times)
+                found.append(_score(self.batch, part, self.first, self.zone))
+        return found
+
+    def _tracked(self, said: Values, truth: Values) -> Values:
+        """Return what is said after each origin's corrections; the models are as series of one batch here."""
+        steps = self.all.steps(self.batch)
+        day = calendar_of(self.batch.grid, 0, self.zone).time_of_day
+        rising = rising_at(self.batch)[0]
+        count = len(said)
+        tracker, found = Tracker.new(count, steps), np.full_like(said, np.nan)
+        offset, bound = np.full(count, self.offset), np.full(count, np.inf)
+        for i in range(said.shape[-1]):
+            came = [truth[place, i - step] if i >= step else np.nan for place, step in enumerate(steps)]
+            tracker = tracker.hear(np.broadcast_to(np.array(came), (count, len(steps))))
+            here = self.begin + i
+            origin = Origin.at(np.full(count, rising[here]), day[here])
+            tracker, found[..., i] = tracker.say(said[..., i], origin, offset, bound)
+        return found
 
     def _milliseconds(self, name: str, count: int) -> tuple[float | None, float | None]:
         """Return the milliseconds of a fit and of a forecast, experts included."""
@@ -207,7 +228,7 @@ def _score(batch: Batch, found: _Said, first: int, zone: tzinfo) -> Score:
     origins = int(known.sum())
     covered = {q: truth <= said[place] for place, q in enumerate(QUANTILES) if q in COVERED}
     scale = _naive_error(batch, first)
-    hour, rising = _hours(batch, first, zone), _rising(batch, first)
+    hour, rising = _hours(batch, first, zone), rising_at(batch)[0, first:]
     median = np.abs(truth - said[QUANTILES.index(0.5)])[known]
     return Score(
         model=found.model,
@@ -243,9 +264,3 @@ def _naive_error(batch: Batch, first: int) -> float:
 def _hours(batch: Batch, first: int, zone: tzinfo) -> NDArray[np.int64]:
     time_of_day = calendar_of(batch.grid, 0, zone).time_of_day[first:]
     return np.floor(time_of_day * 24).astype(np.int64) % 24
-
-
-def _rising(batch: Batch, first: int) -> NDArray[np.bool_]:
-    steps = max(1, 3600 // batch.grid.step_s)
-    values = batch.values[0]
-    return np.asarray(values[first:] > RISING * values[first - steps : len(values) - steps])
