@@ -4,28 +4,41 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from forecasting.contract import Expert
+from forecasting.experts.arima import Arima
 from forecasting.experts.boosting import Boosting
 from forecasting.experts.harmonic import Harmonic
-from forecasting.experts.naive import LastValue, SeasonalNaive
+from forecasting.experts.holt_winters import HoltWinters
+from forecasting.experts.naive import LastValue, LastWeek, SeasonalNaive
 from forecasting.experts.profile import Profile
 from forecasting.experts.ridge import Ridge
+from forecasting.experts.smoothing import Ets, TunedHoltWinters
 
 LAST_VALUE: Final = LastValue()
 SEASONAL_NAIVE: Final = SeasonalNaive()
 WEEK_NAIVE: Final = SeasonalNaive(days=7, name="week-naive")
 
 # For every series, anew each hour.
-TIER_1: Final[tuple[Expert, ...]] = (LAST_VALUE, SEASONAL_NAIVE, WEEK_NAIVE, Profile(), Harmonic(), Ridge())
+TIER_1: Final[tuple[Expert, ...]] = (
+    LAST_VALUE,
+    SEASONAL_NAIVE,
+    WEEK_NAIVE,
+    Profile(),
+    Harmonic(),
+    Ridge(),
+    HoltWinters(),
+)
 # Slow, or one for all series: by rotation over a day. Their parameters are given to a fit.
 BOOSTING: Final[tuple[Expert, ...]] = (Boosting(0.5), Boosting(0.9))
-TIER_2: Final[tuple[Expert, ...]] = BOOSTING
+TIER_2: Final[tuple[Expert, ...]] = (TunedHoltWinters(), Ets(), *BOOSTING)
+# What others ship, and what is not among the experts already.
+BASELINES: Final[tuple[Expert, ...]] = (LastWeek(), Arima())
 
 HEADWAY: Final = "headway"
 
 MODELS: Final[Mapping[str, Sequence[Expert]]] = {
     HEADWAY: (*TIER_1, *TIER_2),
     "headway-tier-1": TIER_1,
-    **{expert.name: (expert,) for expert in (*TIER_1, *TIER_2)},
+    **{expert.name: (expert,) for expert in (*TIER_1, *TIER_2, *BASELINES)},
 }
 # Fitted once a day, the others once an hour.
-SLOW: Final = frozenset(expert.name for expert in TIER_2)
+SLOW: Final = frozenset(expert.name for expert in (*TIER_2, *BASELINES))

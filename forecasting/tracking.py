@@ -117,7 +117,7 @@ class Tracker:
 
 
 def rising_at(batch: Batch) -> NDArray[np.bool_]:
-    """Return where demand is well above that of an hour ago, or of a step ago where that is longer: (series, points)."""
+    """Return where demand is well above that of an hour ago, or of a longer step ago: (series, points)."""
     steps = max(1, _HOUR_S // batch.grid.step_s)
     found = np.zeros(batch.values.shape, dtype=bool)
     found[:, steps:] = batch.values[:, steps:] > RISING * batch.values[:, :-steps]

@@ -64,3 +64,35 @@ class SeasonalNaive:
         del parameters
         at = origin_points(window, origins, stride)
         return np.stack([seasonal(window, self.days, horizon, at) for horizon in horizons], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LastWeek:
+    """The rule of a recording rule: the present, or the highest of last week's next half hour, whichever is more.
+
+    `max_over_time(m[30m] offset 6d23h30m)` as in Grafana Mimir's autoscaling (mimir#7775); for a longer horizon the
+    window reaches to it.
+    """
+
+    window_s: int = 1800
+    name: str = "last-week"
+    needs_days: float = 7.5
+
+    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
+        """Return nothing: there is nothing to learn."""
+        del window, horizons
+        return {}
+
+    def predict(
+        self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
+    ) -> Values:
+        """Return the larger of the two."""
+        del parameters
+        at = origin_points(window, origins, stride)
+        least = max(1, self.window_s // window.grid.step_s)
+        now = window.level[:, at]
+        found = []
+        for horizon in horizons:
+            week = [seasonal(window, 7, step, at) for step in range(min(max(least, horizon), max(horizons)) + 1)]
+            found.append(np.maximum(now, np.stack(week).max(axis=0)))
+        return np.stack(found, axis=1)
