@@ -190,13 +190,13 @@ class _Run:
         day = calendar_of(self.batch.grid, 0, self.zone).time_of_day
         rising = rising_at(self.batch)[0]
         count = len(said)
-        tracker, found = Tracker.new(count, steps), np.full_like(said, np.nan)
+        tracker, found = Tracker.new(count, steps, self.batch.grid.step_s), np.full_like(said, np.nan)
         offset, bound = np.full(count, self.offset), np.full(count, np.inf)
         for i in range(said.shape[-1]):
             came = [truth[place, i - step] if i >= step else np.nan for place, step in enumerate(steps)]
             tracker = tracker.hear(np.broadcast_to(np.array(came), (count, len(steps))))
             here = self.begin + i
-            origin = Origin.at(np.full(count, rising[here]), day[here])
+            origin = Origin(np.full(count, rising[here]), float(day[here]))
             tracker, found[..., i] = tracker.say(said[..., i], origin, offset, bound)
         return found
 

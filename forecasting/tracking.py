@@ -5,9 +5,11 @@ raises a quantile, a hit lowers it, so that in the long run the share of misses 
 does (Gibbs and Candes 2021; quantile tracking as in Angelopoulos, Candes and Tibshirani 2023). The median is tracked
 too: its correction is the drift of the centre, so a bias is taken out and not only covered by wider bands.
 
-Coverage must hold when it matters and not only on average. So the correction is a sum of three that learn alike: of all
-origins, of those in the same part of the local day, and of those at which demand is rising (coverage over a class of
-groups: Gibbs, Cherian and Candes 2023). It is in units of the distance from the median to the 0.9 quantile.
+Coverage must hold when it matters and not only on average. So the correction is the sum of those of the groups that an
+origin belongs to: all origins, those in the same part of the local day, those at which demand is rising, and those
+within an hour of a surprise, an outcome above the 0.99 quantile (coverage over a class of groups: Gibbs, Cherian and
+Candes 2023). Each learns from the outcomes of its own. Corrections are in units of the distance from the median to the
+0.9 quantile.
 """
 
 from dataclasses import dataclass, replace
@@ -20,16 +22,19 @@ from forecasting.forecast import QUANTILES
 from forecasting.series import Batch, Values
 
 PARTS: Final = 8  # of the local day, of three hours each
+# The groups: everything, each part of the day, rising demand, after a surprise.
+_RISING, _SURPRISED = PARTS + 1, PARTS + 2
+GROUPS: Final = PARTS + 3
 # How far a miss moves a quantile, in spreads, before the nominal share is taken off. At 0.99 misses are few, and tell
 # more each.
-RATE: Final = np.array([0.05, 0.05, 0.15])[None, :, None]
+RATE: Final = np.array([0.05, 0.05, 0.15])[None, :]
 # Outcomes of long horizons come late, and neighbours miss together: they are learned from more slowly.
-_SLOWER_A_STEP: Final = 0.25
+SLOWER_A_STEP: Final = 0.25
 LEAST, MOST = -1.0, 3.0  # of the whole correction: a few spreads mend a calibration, more is for the next fit
 RISING: Final = 1.1
 _HOUR_S: Final = 3600
 _LEAST_SPREAD: Final = 0.05  # of the level: a forecast that is too sure of itself still has a scale to correct by
-_NOMINAL: Final = np.array([1 - quantile for quantile in QUANTILES])[None, :, None]
+_NOMINAL: Final = np.array([1 - quantile for quantile in QUANTILES])[None, :]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,43 +42,32 @@ class Origin:
     """What is known at an origin, by which forecasts from it are corrected."""
 
     rising: NDArray[np.bool_]  # (series,): demand is well above that of an hour ago
-    part: int  # of the local day, below PARTS
-
-    @classmethod
-    def at(cls, rising: NDArray[np.bool_], time_of_day: float) -> "Origin":
-        """Return the origin at a share of the local day."""
-        return cls(rising, int(time_of_day * PARTS) % PARTS)
+    time_of_day: float  # share of the local day
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tracker:
-    """The state of the correction of one target: plain arrays. `say` at each origin, after `hear`.
-
-    The three corrections are (series, quantiles, horizons), that of the parts of the day once for each part.
-    """
+    """The state of the correction of one target: plain arrays. At each point of the grid `hear`, then `say`."""
 
     horizons: tuple[int, ...]  # in steps
-    always: Values
-    rising: Values
-    parts: Values
+    hour: int  # in steps, at least one
+    corrections: Values  # (groups, series, quantiles, horizons)
+    surprised: NDArray[np.int64]  # (series,): points that are still within an hour of a surprise
     # Of the last origins, the newest last, as many as the longest horizon has steps.
     said: Values  # (origins, series, quantiles, horizons)
-    were_rising: NDArray[np.bool_]  # (origins, series)
-    were_part: NDArray[np.int64]  # (origins,)
+    members: NDArray[np.bool_]  # (origins, groups, series)
 
     @classmethod
-    def new(cls, series: int, horizons: tuple[int, ...]) -> "Tracker":
-        """Return the state of one who has said nothing yet."""
+    def new(cls, series: int, horizons: tuple[int, ...], step_s: int) -> "Tracker":
+        """Return the state of one who has said nothing yet; horizons are in steps of the grid, ascending."""
         one = (series, len(QUANTILES), len(horizons))
-        origins = max(horizons)
         return cls(
             horizons=horizons,
-            always=np.zeros(one),
-            rising=np.zeros(one),
-            parts=np.zeros((PARTS, *one)),
-            said=np.full((origins, *one), np.nan),
-            were_rising=np.zeros((origins, series), dtype=bool),
-            were_part=np.zeros(origins, dtype=np.int64),
+            hour=max(1, _HOUR_S // step_s),
+            corrections=np.zeros((GROUPS, *one)),
+            surprised=np.zeros(series, dtype=np.int64),
+            said=np.full((max(horizons), *one), np.nan),
+            members=np.zeros((max(horizons), GROUPS, series), dtype=bool),
         )
 
     def say(self, said: Values, origin: Origin, offset: Values, bound: Values) -> tuple["Tracker", Values]:
@@ -81,16 +75,16 @@ class Tracker:
 
         `offset` and `bound` (series,) are those of the fit.
         """
-        correction = self.always + self.parts[origin.part] + np.where(origin.rising[:, None, None], self.rising, 0.0)
+        member = self._member(origin)
+        correction = (member[:, :, None, None] * self.corrections).sum(axis=0)
         moved = said + np.clip(correction, LEAST, MOST) * _spread(said, offset)
-        corrected = np.sort(np.clip(moved, 0.0, bound[:, None, None]), axis=1)
+        corrected = np.asarray(np.sort(np.clip(moved, 0.0, bound[:, None, None]), axis=1))
         state = replace(
             self,
             said=np.concatenate([self.said[1:], corrected[None]]),
-            were_rising=np.concatenate([self.were_rising[1:], origin.rising[None]]),
-            were_part=np.append(self.were_part[1:], origin.part),
+            members=np.concatenate([self.members[1:], member[None]]),
         )
-        return state, np.asarray(corrected)
+        return state, corrected
 
     def hear(self, actual: Values) -> "Tracker":
         """Return the state after a point of the grid was measured, before anything is said from it.
@@ -98,22 +92,26 @@ class Tracker:
         `actual` (series, horizons) is what came of the forecasts for this point: of those made one horizon ago. NaN, an
         outcome that was not measured or a forecast that was not made, teaches nothing.
         """
-        always, rising, parts = self.always.copy(), self.rising.copy(), self.parts.copy()
+        corrections, surprised = self.corrections.copy(), np.maximum(self.surprised - 1, 0)
         for place, horizon in enumerate(self.horizons):
             origin = len(self.said) - horizon
             said, came = self.said[origin, :, :, place], actual[:, [place]]
             known = np.isfinite(said) & np.isfinite(came)
-            rate = RATE[:, :, 0] / (1 + _SLOWER_A_STEP * horizon)
-            lesson = np.where(known, rate * ((came > said) - _NOMINAL[:, :, 0]), 0.0)
-            always[:, :, place] += lesson
-            parts[self.were_part[origin], :, :, place] += lesson
-            rising[:, :, place] += np.where(self.were_rising[origin][:, None], lesson, 0.0)
-        return replace(
-            self,
-            always=np.clip(always, LEAST, MOST),
-            rising=np.clip(rising, LEAST, MOST),
-            parts=np.clip(parts, LEAST, MOST),
-        )
+            missed = known & (came > said)
+            lesson = np.where(known, missed - _NOMINAL, 0.0) * RATE / (1 + SLOWER_A_STEP * horizon)
+            corrections[..., place] += self.members[origin][:, :, None] * lesson
+            if place == 0:
+                surprised = np.where(missed[:, -1], self.hour, surprised)
+        return replace(self, corrections=np.clip(corrections, LEAST, MOST), surprised=surprised)
+
+    def _member(self, origin: Origin) -> NDArray[np.bool_]:
+        """Return which series belong to which group at an origin, (groups, series)."""
+        member = np.zeros((GROUPS, len(self.surprised)), dtype=bool)
+        member[0] = True
+        member[1 + int(origin.time_of_day * PARTS) % PARTS] = True
+        member[_RISING] = origin.rising
+        member[_SURPRISED] = self.surprised > 0
+        return member
 
 
 def rising_at(batch: Batch) -> NDArray[np.bool_]:
