@@ -31,6 +31,7 @@ class Window:
 
     grid: Grid
     level: Values  # log(value + offset), gaps filled from what lies before them; NaN before the first value
+    season: Values  # the same without one-off spikes: where seasons of earlier days are looked up
     known: NDArray[np.bool_]  # where the value was measured
     offset: Values  # (series,), in the unit of the series: what keeps the logarithm finite at zero
     calendar: Calendar  # of the points of the grid and of those up to the furthest horizon

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from forecasting.calendar import DAY_S, calendar_of
 from forecasting.combination import pinball
 from forecasting.contract import Expert, Parameters, Window
+from forecasting.experts.boosting import Rows, fit_boosting, training_rows
 from forecasting.fitted import TARGETS
 from forecasting.forecast import QUANTILES, Target
 from forecasting.forecaster import MOST_POINTS, Forecaster, outcomes, quantiles, replayed
@@ -90,6 +91,32 @@ def evaluate(
     return run.scores()
 
 
+def boosting_rows(batch: Batch, horizons_s: Sequence[int], *, zone: tzinfo = UTC, seed: int = 0) -> dict[int, Rows]:
+    """Return what the global model may learn from the part of a series before the scored one, by horizon in seconds."""
+    usable = tuple(h for h in sorted(horizons_s) if h >= batch.grid.step_s and h % batch.grid.step_s == 0)
+    if not usable:
+        return {}
+    window = Forecaster((), usable, zone).window(batch.until(scored_from(batch)))
+    rng = np.random.default_rng(seed)
+    return {horizon_s: training_rows(window, horizon_s // batch.grid.step_s, rng) for horizon_s in usable}
+
+
+def fit_global(rows: Sequence[Mapping[int, Rows]], *, seed: int = 0) -> Parameters:
+    """Return one boosted model over the series that the rows are of, each from before its scored part."""
+    horizons = sorted({horizon_s for part in rows for horizon_s in part})
+    joined = (
+        (horizon_s, Rows.joined([part[horizon_s] for part in rows if horizon_s in part])) for horizon_s in horizons
+    )
+    return fit_boosting(joined, trained_until_s=0.0, seed=seed)
+
+
+def given_of(batch: Batch, boosting: Parameters, names: Sequence[str]) -> dict[str, Parameters]:
+    """Return the global model as what is given to the experts of those names on a series."""
+    until_s = batch.grid.start_s + (scored_from(batch) - 1) * batch.grid.step_s
+    parameters = {**boosting, "trained_until_s": np.array(float(until_s))}
+    return dict.fromkeys(names, parameters)
+
+
 class _Run:
     """One evaluation: walks over the scored part, a refit at a time."""
 
@@ -130,7 +157,7 @@ class _Run:
         """Fit on what is known at an origin, and forecast from it and from those until the next fit."""
         recent = self.batch.until(origin + 1, MOST_POINTS)
         window = self.all.window(recent)
-        learned = {expert.name: self._learn(expert, window) for expert in self.all.experts}
+        learned = self._learn(window)
         replay = self._predict(learned, window, *replayed(window, self.all.steps(recent)))
         last = min(origin + self.every, self.batch.grid.count)
         later = self.all.window(self.batch.until(last, MOST_POINTS + self.every), window.offset)
@@ -147,15 +174,15 @@ class _Run:
             self.seconds["predict"][name] += self.clock() - start
         self.fits += 1
 
-    def _learn(self, expert: Expert, window: Window) -> Parameters:
-        kept = self.given.get(expert.name, self.kept.get(expert.name))
-        if kept is not None:
-            return kept
-        start = self.clock()
-        learned = self.all.learn(expert, window, {})
-        self.seconds["fit"][expert.name] += self.clock() - start
-        if expert.name in self.slow:
-            self.kept[expert.name] = learned
+    def _learn(self, window: Window) -> dict[str, Parameters]:
+        """Return the parameters of all experts: slow ones are kept for a day."""
+        kept = self.given | self.kept
+        learned: dict[str, Parameters] = {}
+        for expert in self.all.experts:
+            start = self.clock()
+            learned |= replace(self.all, experts=(expert,)).learn(window, kept)
+            self.seconds["fit"][expert.name] += self.clock() - start
+        self.kept = {name: parameters for name, parameters in learned.items() if name in self.slow}
         return learned
 
     def _predict(

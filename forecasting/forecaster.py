@@ -31,7 +31,7 @@ _AHEAD: Final = 4
 # The loss that weighs the 0.99 quantile is that of 0.9: at 0.99 a few days hold too few misses to rank experts by.
 _WEIGHED_BY: Final = (0, 1, 1)
 REFERENCE: Final = "last-value"
-_ALWAYS: Final = (REFERENCE, "seasonal-naive")
+_ALWAYS: Final = (REFERENCE, "yesterday")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Forecaster:
         """
         recent = batch.until(batch.grid.count, MOST_POINTS)
         window = self.window(recent)
-        learned = {expert.name: self.learn(expert, window, given or {}) for expert in self.experts}
+        learned = self.learn(window, given or {})
         return self.calibrate(learned, window, recent, self.replay(learned, window))
 
     def forecast(self, fitted: Fitted, batch: Batch) -> Forecasts:
@@ -85,13 +85,17 @@ class Forecaster:
         ahead = max(self.steps(batch)) + _AHEAD
         return window_of(batch, ahead, zone=self.zone, holidays=self.holidays, offset=offset)
 
-    def learn(self, expert: Expert, window: Window, given: Mapping[str, Parameters]) -> Parameters:
-        """Return the parameters of one expert: those that are given, or those of a fit."""
-        if expert.name in given:
-            return given[expert.name]
-        if window.points < expert.needs_days * window.calendar.day_points:
-            return {}
-        return expert.fit(window, self._horizons(window))
+    def learn(self, window: Window, given: Mapping[str, Parameters]) -> dict[str, Parameters]:
+        """Return the parameters of each expert, given or fitted; those that need more history are left out."""
+        ready = [expert for expert in self.experts if self.is_ready(expert, window)]
+        found = {expert.name: given.get(expert.name) for expert in ready}
+        horizons = self._horizons(window)
+        return {e.name: e.fit(window, horizons) if (p := found[e.name]) is None else p for e in ready}
+
+    @staticmethod
+    def is_ready(expert: Expert, window: Window) -> bool:
+        """Return whether there is enough history for an expert."""
+        return window.points >= expert.needs_days * window.calendar.day_points
 
     def predict(self, learned: Mapping[str, Parameters], window: Window, origins: int, stride: int = 1) -> Values:
         """Return what all experts say of the last origins, (series, experts, horizons, origins), in logarithms."""
@@ -109,7 +113,7 @@ class Forecaster:
         self, expert: Expert, learned: Mapping[str, Parameters], window: Window, origins: int, stride: int
     ) -> Values:
         horizons = self._horizons(window)
-        if window.points < expert.needs_days * window.calendar.day_points:
+        if expert.name not in learned:
             return np.full((window.count, len(horizons), len(origin_points(window, origins, stride))), np.nan)
         return expert.predict(learned[expert.name], window, horizons, origins, stride)
 

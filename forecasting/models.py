@@ -8,30 +8,28 @@ from forecasting.experts.arima import Arima
 from forecasting.experts.boosting import Boosting
 from forecasting.experts.harmonic import Harmonic
 from forecasting.experts.holt_winters import HoltWinters
+from forecasting.experts.intermittent import Intermittent
 from forecasting.experts.naive import LastValue, LastWeek, SeasonalNaive
 from forecasting.experts.profile import Profile
 from forecasting.experts.ridge import Ridge
 from forecasting.experts.smoothing import Ets, TunedHoltWinters
 
-LAST_VALUE: Final = LastValue()
-SEASONAL_NAIVE: Final = SeasonalNaive()
-WEEK_NAIVE: Final = SeasonalNaive(days=7, name="week-naive")
-
-# For every series, anew each hour.
-TIER_1: Final[tuple[Expert, ...]] = (
-    LAST_VALUE,
-    SEASONAL_NAIVE,
-    WEEK_NAIVE,
+# As experts of ours, the seasons of yesterday and a week ago are without their spikes.
+TIER_1: Final[tuple[Expert, ...]] = (  # for every series, anew each hour
+    LastValue(),
+    SeasonalNaive(name="yesterday", spikes=False),
+    SeasonalNaive(days=7, name="week-ago", spikes=False),
     Profile(),
     Harmonic(),
     Ridge(),
     HoltWinters(),
+    Intermittent(),
 )
 # Slow, or one for all series: by rotation over a day. Their parameters are given to a fit.
 BOOSTING: Final[tuple[Expert, ...]] = (Boosting(0.5), Boosting(0.9))
 TIER_2: Final[tuple[Expert, ...]] = (TunedHoltWinters(), Ets(), *BOOSTING)
 # What others ship, and what is not among the experts already.
-BASELINES: Final[tuple[Expert, ...]] = (LastWeek(), Arima())
+BASELINES: Final[tuple[Expert, ...]] = (SeasonalNaive(), LastWeek(), Arima())
 
 HEADWAY: Final = "headway"
 

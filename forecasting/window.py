@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from forecasting.calendar import calendar_of
 from forecasting.contract import Window
 from forecasting.series import Batch, Values
+from forecasting.spikes import despiked
 
 # The offset of the logarithm as a share of the mean: below it a series is as good as idle, and ratios say nothing.
 OFFSET_SHARE = 0.05
@@ -33,7 +34,7 @@ def window_of(
     level = np.log(np.where(known, batch.values, 0.0) + shift[:, None])
     days = -(-batch.grid.count // calendar.day_points)
     filled = _filled(level, known, calendar.back(1), days, max(1, _SHORT_GAP_S // batch.grid.step_s))
-    return Window(batch.grid, filled, known, shift, calendar)
+    return Window(batch.grid, filled, despiked(filled, calendar, batch.grid.step_s), known, shift, calendar)
 
 
 def offset_of(values: Values) -> Values:

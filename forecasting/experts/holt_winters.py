@@ -42,6 +42,7 @@ class Smoothed:
 def smooth(window: Window, level_share: float, season_share: float, rows: slice = slice(None)) -> Smoothed:
     """Run the filter over a window, for all series or some."""
     values = _from_the_start(window.level[rows])
+    usual = _from_the_start(window.season[rows])  # a season does not learn from what happened once
     count, points = values.shape
     day = window.calendar.day_points
     days = -(-points // day)
@@ -60,7 +61,8 @@ def smooth(window: Window, level_share: float, season_share: float, rows: slice 
         levels[:, here] = after
         season[i] = now
         season[i + 1] = now
-        season[i + 1][:, : left.shape[1]] += season_share * (left - before)
+        learned = usual[:, here] - now[:, : left.shape[1]] - before
+        season[i + 1][:, : left.shape[1]] += season_share * learned
         level = after[:, -1]
     return Smoothed(levels, season)
 

@@ -9,14 +9,19 @@ from forecasting.contract import Parameters, Window, origin_points
 from forecasting.series import Values
 
 
-def seasonal(window: Window, days: int, ahead: int, at: NDArray[np.int64]) -> Values:
+def seasonal(window: Window, days: int, ahead: int, at: NDArray[np.int64], history: Values | None = None) -> Values:
     """Return the level at the local time of `ahead` steps after each origin in `at`, so many days before.
 
-    (series, origins); NaN where that lies before the window or, with steps of a day, after the origin.
+    (series, origins); NaN where that lies before the window or, with steps of a day, after the origin. `history` is
+    where it is looked up: without it, in the season of the window.
     """
     index = window.calendar.back(days)[at + ahead]
-    found = window.level[:, np.clip(index, 0, window.points - 1)]
+    rows = window.season if history is None else history
+    found = rows[:, np.clip(index, 0, window.points - 1)]
     return np.where((index >= 0) & (index <= at), found, np.nan)
+
+
+_WEEK = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +47,19 @@ class LastValue:
 
 @dataclass(frozen=True, slots=True)
 class SeasonalNaive:
-    """The future is as the same local time some days ago: 1 for the day, 7 for the week."""
+    """The future is as the same local time some days ago: 1 for the day, 7 for the week.
+
+    As others ship it, spikes come back; without them it is an expert of ours.
+    """
 
     days: int = 1
     name: str = "seasonal-naive"
+    spikes: bool = True
 
     @property
     def needs_days(self) -> float:
-        """One season."""
-        return float(self.days)
+        """One season of a day; of a week two, so that one odd week is not repeated."""
+        return float(self.days) if self.days < _WEEK else 2.0 * self.days
 
     def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
         """Return nothing: there is nothing to learn."""
@@ -63,7 +72,8 @@ class SeasonalNaive:
         """Return the level a season before each target."""
         del parameters
         at = origin_points(window, origins, stride)
-        return np.stack([seasonal(window, self.days, horizon, at) for horizon in horizons], axis=1)
+        history = window.level if self.spikes else window.season
+        return np.stack([seasonal(window, self.days, horizon, at, history) for horizon in horizons], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,9 @@ class LastWeek:
         now = window.level[:, at]
         found = []
         for horizon in horizons:
-            week = [seasonal(window, 7, step, at) for step in range(min(max(least, horizon), max(horizons)) + 1)]
+            week = [
+                seasonal(window, 7, step, at, window.level)
+                for step in range(min(max(least, horizon), max(horizons)) + 1)
+            ]
             found.append(np.maximum(now, np.stack(week).max(axis=0)))
         return np.stack(found, axis=1)
