@@ -2,13 +2,15 @@
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scaler.commands import forecasting
+from scaler.commands.output import BadInputError, check_writable, print_text, write_json
 
 if TYPE_CHECKING:
     from scaler.config.process import ProcessConfig
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
-        _check_writable(options.json)
+        check_writable(options.json)
         return _flushed(run(options))
     except BadInputError as error:
         return _refuse(options.command, error)
@@ -57,10 +59,6 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class BadInputError(Exception):
-    """The user's input cannot be used; the message says where and why."""
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="headway", description="Proactive autoscaling of GPU inference, with KEDA.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -80,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     source = explain.add_mutually_exclusive_group()
     source.add_argument("--admin-address", default="127.0.0.1:8081", help="of a running controller (%(default)s)")
     source.add_argument("--plan", type=Path, metavar="F", help="a saved /plan document instead")
+    forecasting.add_to(commands, _command)
     return parser
 
 
@@ -162,7 +161,7 @@ def _run_role(options: argparse.Namespace, name: str, role: Callable[..., Any]) 
         grpc_address=getattr(options, "grpc_address", None),
         http_address=options.http_address,
         admin_address=getattr(options, "admin_address", None),
-        announce=lambda document: _write_json(options.json, document),
+        announce=lambda document: write_json(options.json, document),
     )
     configure_logging()
 
@@ -192,8 +191,8 @@ def _check(options: argparse.Namespace) -> int:
     from scaler.config.check import check_files
 
     report = check_files(options.files, keda_version=options.keda_version)
-    _print(report.text(), to_stderr=options.json == "-")
-    _write_json(options.json, report.document())
+    print_text(report.text(), to_stderr=options.json == "-")
+    write_json(options.json, report.document())
     return FAILED if report.errors else OK
 
 
@@ -208,10 +207,10 @@ def _rights(options: argparse.Namespace) -> int:
         raise BadInputError(f"--{error}") from error
     found = manifests(config, installation)
     if found:
-        _print(manifests_text(config, installation), to_stderr=options.json == "-")
+        print_text(manifests_text(config, installation), to_stderr=options.json == "-")
     else:
-        _print(f"{options.config} needs none: it has Headway ask no API server", to_stderr=True)
-    _write_json(options.json, rights_document(found))
+        print_text(f"{options.config} needs none: it has Headway ask no API server", to_stderr=True)
+    write_json(options.json, rights_document(found))
     return OK
 
 
@@ -229,7 +228,7 @@ def _explain(options: argparse.Namespace) -> int:
     except (ValueError, LookupError, PlanError) as error:
         raise BadInputError(str(error)) from error
     Console(stderr=options.json == "-").print(explanation(document, entry))
-    _write_json(options.json, {"schema": 1, "workload": entry.model_dump(mode="json")})
+    write_json(options.json, {"schema": 1, "workload": entry.model_dump(mode="json")})
     return OK
 
 
@@ -248,51 +247,5 @@ def _demo(options: argparse.Namespace) -> int:
         for number in STOP_SIGNALS:  # all is ended: the impatient must not cut short the last milliseconds
             signal.signal(number, signal.SIG_IGN)
         return 128 + stopped.number
-    _write_json(options.json, result.model_dump(mode="json", by_alias=True))
+    write_json(options.json, result.model_dump(mode="json", by_alias=True))
     return OK
-
-
-def _print(text: str, *, to_stderr: bool) -> None:
-    print(text, file=sys.stderr if to_stderr else sys.stdout)
-
-
-def _write_json(target: str | None, document: dict[str, Any]) -> None:
-    if target is None:
-        return
-    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    try:
-        _write(Path(target), text)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise BadInputError(f"--json {target} cannot be written: {error.strerror}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        path.write_text(text, encoding="utf-8")  # a pipe, a device or a link: a rename would take its place
-        return
-    draft = path.with_name(f".{path.name}.draft")  # a reader that waits for the file finds it whole
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _check_writable(target: str | None) -> None:
-    """Raise BadInputError for a `--json` file that cannot be made, before a command does its work."""
-    if target is None or target == "-":
-        return
-    path = Path(target)
-    if path.is_dir():
-        raise BadInputError(f"--json must be a file, was the folder {target}")
-    if not path.parent.is_dir():
-        raise BadInputError(f"--json must be in a folder that exists, was {target}")
-    existing = path if path.exists() and not path.is_file() else path.parent  # a file is replaced
-    if not os.access(existing, os.W_OK):
-        raise BadInputError(f"--json must be writable, was {target}")

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from scaler.config.findings import CheckDocument
 from scaler.config.process import ProcessConfig
 from scaler.report.announcement import Announcement
+from scaler.report.forecast_documents import EvaluateDocument, ForecastDocument
 from scaler.report.plan_document import ExplainDocument, PlanDocument
 from scaler.report.rights_document import RightsDocument
 from scaler.report.run_record import DemoResult
@@ -25,6 +26,8 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
     "check": CheckDocument,  # headway check --json
     "rights": RightsDocument,  # headway rights --json
     "demo": DemoResult,  # headway demo --json
+    "evaluate": EvaluateDocument,  # headway evaluate --json
+    "forecast": ForecastDocument,  # headway forecast --json
 }
 
 
