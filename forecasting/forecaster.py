@@ -17,6 +17,7 @@ from forecasting.calibration import Shifts, Windows
 from forecasting.contract import Expert, Parameters, Window, origin_points
 from forecasting.fitted import TARGETS, Calibrated, Fitted
 from forecasting.forecast import QUANTILES, Absent, Forecasts, Target
+from forecasting.readiness import readiness
 from forecasting.series import Batch, Values
 from forecasting.window import window_of
 
@@ -31,6 +32,7 @@ _AHEAD: Final = 4
 # The loss that weighs the 0.99 quantile is that of 0.9: at 0.99 a few days hold too few misses to rank experts by.
 _WEIGHED_BY: Final = (0, 1, 1)
 REFERENCE: Final = "last-value"
+NO_PREDICTION: Final = "no_prediction"
 _ALWAYS: Final = (REFERENCE, "yesterday")
 
 
@@ -62,6 +64,9 @@ class Forecaster:
         window = self.window(recent, fitted.offset)
         predicted = self.predict(fitted.experts, window, 1)
         found = {target: np.moveaxis(quantiles(fitted, predicted, target)[..., 0], 1, 2) for target in TARGETS}
+        absent = _absent(recent, found)
+        for values in found.values():
+            values[[why is not None for why in absent]] = np.nan
         return Forecasts(
             at_s=recent.grid.last_s,
             horizons_s=tuple(h * fitted.step_s for h in fitted.horizons),
@@ -69,7 +74,7 @@ class Forecaster:
             point=found[Target.POINT],
             window_max=found[Target.WINDOW_MAX],
             level=np.exp(window.level[:, -1]) - window.offset,
-            absent=[None if np.isfinite(row).all() else Absent("no_prediction") for row in found[Target.POINT]],
+            absent=absent,
         )
 
     def steps(self, batch: Batch) -> tuple[int, ...]:
@@ -204,6 +209,15 @@ def outcomes(window: Window, batch: Batch, horizons: tuple[int, ...], at: NDArra
         if step in horizons:
             found.append(highest)
     return np.stack(found, axis=1)
+
+
+def _absent(batch: Batch, found: Mapping[Target, Values]) -> list[Absent | None]:
+    """Return why a series has no forecast, or None: too little history, or no expert that says anything."""
+    whole = np.all([np.isfinite(values).all(axis=(1, 2)) for values in found.values()], axis=0)
+    return [
+        why if why is not None or said else Absent(NO_PREDICTION)
+        for why, said in zip(readiness(batch), whole.tolist(), strict=True)
+    ]
 
 
 def _gain(residuals: Values) -> Values:
