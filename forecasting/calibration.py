@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forecasting.series import Values
 
@@ -62,6 +63,30 @@ def _quantiles(residuals: Values, quantiles: Sequence[float]) -> Values:
         high = np.take_along_axis(ordered, above[..., None], axis=-1)[..., 0]
         found[..., i] = np.where(count >= LEAST, low + (rank - below) * (high - low), np.nan)
     return found
+
+
+def after_shift(residuals: Values, since: NDArray[np.int64], levels: Sequence[float], windows: Windows) -> Values:
+    """Return quantiles of residuals (series, horizons, origins, levels), each level's own, after a shift of the series.
+
+    `since` (series,) is how many of the last origins came after the shift, 0 where there was none. What lies before it
+    is stale: where enough has come since, only that counts. Where less has, the centre moves to what has come, and what
+    lies above the median widens by as much again: it is not known yet how far the shift goes.
+    """
+    origins = residuals.shape[2]
+    shifted = since > 0
+    stale = np.arange(origins)[None, :] < origins - since[:, None]
+    fresh = np.where((stale & shifted[:, None])[:, None, :, None], np.nan, residuals)
+    old, new = _each_level(residuals, levels, windows), _each_level(fresh, levels, windows)
+    count = np.isfinite(fresh[..., 0]).sum(axis=2)
+    centre = np.where(np.isfinite(fresh), fresh, 0.0).sum(axis=2) / np.maximum(count, 1)[..., None]
+    wider = old + centre[..., :1] + np.abs(centre[..., :1]) * (np.array(levels) > 0.5)
+    guess = np.where((count > 0)[..., None], wider, old)
+    return np.where(shifted[:, None, None], np.where(np.isfinite(new), new, guess), old)
+
+
+def _each_level(residuals: Values, levels: Sequence[float], windows: Windows) -> Values:
+    parts = [residual_quantiles(residuals[..., i], (level,), windows)[..., 0] for i, level in enumerate(levels)]
+    return np.stack(parts, axis=-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from forecasting import calibration, combination
 from forecasting.calibration import Shifts, Windows
 from forecasting.contract import Expert, Parameters, Window, origin_points
+from forecasting.detection import shifted_since
 from forecasting.fitted import TARGETS, Calibrated, Fitted
 from forecasting.forecast import QUANTILES, Absent, Forecasts, Target
 from forecasting.readiness import readiness
@@ -137,13 +138,7 @@ class Forecaster:
         half_life = combination.HALF_LIFE_DAYS * window.calendar.day_points / stride
         weight, mixed, skill = self._weigh(shifts, predicted, truth, window.offset, half_life)
         residuals = actual[..., None] - np.log(mixed + window.offset[:, None, None, None])
-        last = np.stack(
-            [
-                calibration.residual_quantiles(residuals[..., q], (quantile,), windows)[..., 0]
-                for q, quantile in enumerate(QUANTILES)
-            ],
-            axis=-1,
-        )
+        last = calibration.after_shift(residuals, _since_shift(residuals), QUANTILES, windows)
         gain = _gain(residuals[..., QUANTILES.index(0.5)])
         return Calibrated(shifts, weight, np.where(np.isfinite(last), last, 0.0), skill, gain)
 
@@ -218,6 +213,14 @@ def _absent(batch: Batch, found: Mapping[Target, Values]) -> list[Absent | None]
         why if why is not None or said else Absent(NO_PREDICTION)
         for why, said in zip(readiness(batch), whole.tolist(), strict=True)
     ]
+
+
+def _since_shift(residuals: Values) -> NDArray[np.int64]:
+    """Return how many of the last replayed origins came after a shift, (series,), by the first horizon's median."""
+    errors = residuals[:, 0, :, QUANTILES.index(0.5)]
+    known = np.isfinite(errors)
+    usual = np.where(known, np.abs(errors), 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return shifted_since(errors / np.maximum(1.25 * usual, 1e-9)[:, None])  # of a normal error, 1.25 mean deviations
 
 
 def _gain(residuals: Values) -> Values:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from forecasting.calibration import LEAST, Shifts, Windows, residual_quantiles
+from forecasting.calibration import LEAST, Shifts, Windows, after_shift, residual_quantiles
 
 
 def test_windows_are_a_day_and_five_and_never_a_handful() -> None:
@@ -55,3 +56,31 @@ def test_a_ratio_scales_and_an_amount_stays() -> None:
     shifts = Shifts.fit(predicted, np.full((1, 1, 50), np.log(110.0)), np.zeros(1), (0.5,), Windows(50, 50))
     found = shifts.candidates(np.array([[[[1000.0]]]]), np.zeros(1), 0)[0, :, 0, 0]
     assert found == pytest.approx([1100.0, 1010.0])
+
+
+LEVELS = (0.5, 0.9)
+
+
+def _shifted(since: int) -> NDArray[np.float64]:
+    """Return what is added to the median and the 0.9 quantile when the last `since` of 400 residuals are 2 higher."""
+    residuals = np.random.default_rng(2).normal(0, 0.1, (1, 1, 400, 2))
+    residuals[:, :, 400 - since :] += 2.0
+    found: NDArray[np.float64] = after_shift(residuals, np.array([since]), LEVELS, Windows(100, 400))
+    return found[0, 0]
+
+
+def test_without_a_shift_all_residuals_count() -> None:
+    """As in any other calibration."""
+    assert _shifted(0) == pytest.approx([0.0, 0.13], abs=0.05)
+
+
+def test_after_a_shift_only_what_came_since_counts() -> None:
+    """Two hundred origins later nothing is left of the time before."""
+    assert _shifted(200) == pytest.approx([2.0, 2.13], abs=0.06)
+
+
+def test_just_after_a_shift_the_centre_moves_and_what_is_above_widens() -> None:
+    """Of six origins a quantile cannot be known, but that the series is 2 higher can."""
+    middle, upper = _shifted(6)
+    assert middle == pytest.approx(2.0, abs=0.1)
+    assert upper == pytest.approx(4.13, abs=0.2)
