@@ -1,17 +1,18 @@
 """Demand (work arriving now, before any queue), capacity (what a replica sustains inside its SLO) and lead time."""
 
 from dataclasses import dataclass
+from math import inf
 
 from scaler.config.models import DecisionSettings, Unit, WorkloadSettings
 from scaler.core.front import held_back
+from scaler.core.members import SAME_MEMBERS
 from scaler.core.observation import GatewayReading, QueueReading
 from scaler.core.pool import Pool, Pooled
 from scaler.core.values import BENIGN, Known, Missing, Reading, Reason, is_benign
 
 # (Unix seconds, running + waiting, replicas that said so), oldest first.
-History = tuple[tuple[float, float, int], ...]
-# The share of the replicas that may come or go between two looks without making their difference another one's.
-_SAME_MEMBERS = 0.02
+_Entry = tuple[float, float, int]
+History = tuple[_Entry, ...]
 _NOTHING = Known(0.0)
 _ONE = Known(1.0)
 _NEGATIVE = Missing(Reason.NEGATIVE)
@@ -52,15 +53,19 @@ def demand_of_pool(
     decision: DecisionSettings,
     now_s: float,
     gateway: GatewayReading | None = None,
+    same_since_s: float = -inf,
 ) -> Demand:
     """Return the arrivals at a pool in the workload's work unit: by flow balance, or at the gateway where that is more.
+
+    `same_since_s` is since when the pool has had the replicas that it has.
 
     Flow balance: arrivals = departures + growth, here over the rate window. Where a part is not known, the sum of the
     others is a lower bound, which may scale up and not down. A negative result (a mass abort) is Missing.
     """
     in_system = _extended(history, pool, gateway, decision, now_s)
     per_request = units_per_request(pool, settings.unit)
-    flow = _flow_rps(pool, _growth_rps(in_system, decision.rate_window_s, now_s), per_request, settings, decision)
+    growth = _growth_rps(in_system, decision.rate_window_s, now_s, same_since_s)
+    flow = _flow_rps(pool, growth, per_request, settings, decision)
     arrivals = flow if gateway is None else _with_gateway(flow, gateway, pool)
     up = _times(arrivals.up, per_request)
     return Demand(up, up if arrivals.down is arrivals.up else _times(arrivals.down, per_request), in_system)
@@ -150,25 +155,48 @@ class _Rate:
     down: Reading
 
 
-def _growth_rps(history: History, window_s: float, now_s: float) -> _Rate:
+def _growth_rps(history: History, window_s: float, now_s: float, same_since_s: float) -> _Rate:
     """Return the growth per second of what is in the system, over the rate window or as much of it as is known.
 
     Less than a quarter of the window is too little: one batch of arrivals would look like a flood. When replicas came
-    or went in between, what they brought or took is no growth: nothing is known for scaling up, and the larger of the
-    two readings of it counts for scaling down.
+    or went in between, what they brought or took is no growth: for scaling up only what came after that counts, for
+    scaling down the larger of the two readings of the whole.
     """
     unknown = _TOO_FEW_SAMPLES
     if len(history) < 2 or history[-1][0] != now_s:
         return _Rate(unknown, unknown)
-    (start, before, old), (end, after, new) = history[0], history[-1]
-    if not window_s / 4 <= end - start <= 2 * window_s:
-        return _Rate(unknown, unknown)
-    total = after - before
-    if abs(new - old) <= _SAME_MEMBERS * max(new, old):
-        same = Known(total / (end - start))
-        return _Rate(same, same)
-    of_the_same = (after / new - before / old) * min(new, old) if new and old else total
-    return _Rate(unknown, Known(max(total, of_the_same) / (end - start)))
+    whole = _between(history[0], history[-1], window_s)
+    if history[0][0] >= same_since_s and _same(history[0], history[-1]):
+        return _Rate(whole, whole)
+    return _Rate(_since(history, window_s, same_since_s), _larger_of(history[0], history[-1], whole))
+
+
+def _same(start: _Entry, end: _Entry) -> bool:
+    return abs(end[2] - start[2]) <= SAME_MEMBERS * max(end[2], start[2])
+
+
+def _between(start: _Entry, end: _Entry, window_s: float) -> Reading:
+    length_s = end[0] - start[0]
+    return Known((end[1] - start[1]) / length_s) if window_s / 4 <= length_s <= 2 * window_s else _TOO_FEW_SAMPLES
+
+
+def _since(history: History, window_s: float, same_since_s: float) -> Reading:
+    """Return the growth since the replicas are the same, leaving out the first look at them.
+
+    Members change at once, their samples are up to a scrape older: what a request was served by is then counted
+    twice, or not at all.
+    """
+    later = [entry for entry in history if entry[0] > same_since_s and _same(entry, history[-1])]
+    return _between(later[0], later[-1], window_s) if len(later) > 1 else _TOO_FEW_SAMPLES
+
+
+def _larger_of(start: _Entry, end: _Entry, whole: Reading) -> Reading:
+    """Return the growth if the replicas brought their work, or if they came for new work: whichever is more."""
+    if not isinstance(whole, Known):
+        return whole
+    (at_start, before, old), (at_end, after, new) = start, end
+    of_the_same = (after / new - before / old) * min(new, old) if new and old else after - before
+    return Known(max(whole.value, of_the_same / (at_end - at_start)))
 
 
 def _balance(completions: Reading, growth: Reading, rejections: Reading) -> Reading:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from scaler.core.members import Members
 from scaler.core.plan import Change
 from scaler.core.values import WorkloadId, value_class
 
@@ -23,6 +24,7 @@ class WorkloadState:
     wishes: tuple[tuple[float, int], ...] = ()  # recent wishes, falling: the maximum of a window is its first
     targets: tuple[tuple[float, int], ...] = ()  # recent targets, unrounded, at their changes, for rate limits
     in_system: tuple[tuple[float, float, int], ...] = ()  # running + waiting, and of how many replicas, for demand
+    members: Members | None = None  # which replicas that is of, and since when
     last_evidence_s: float | None = None  # when load was last known
     changed: Change | None = None  # the last change of the target, so that a person can be told of it later
 
@@ -78,5 +80,6 @@ def _workload_state(document: dict[str, Any]) -> WorkloadState:
         name: tuple((float(at), *rest) for at, *rest in document.get(name, ()))
         for name in ("wishes", "targets", "in_system")
     }
-    changed = document.get("changed")
-    return WorkloadState(**{**document, **histories, "changed": None if changed is None else Change(**changed)})
+    parts = {"changed": Change, "members": Members}
+    read = {name: None if document.get(name) is None else part(**document[name]) for name, part in parts.items()}
+    return WorkloadState(**{**document, **histories, **read})

@@ -10,6 +10,7 @@ from scaler.core.conditions import missing_signals, notes_of
 from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.front import work_in_front, works_at_zero
+from scaler.core.members import members_of
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
 from scaler.core.quantum import rounded
@@ -107,7 +108,8 @@ def _with_view(
     state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
 ) -> tuple[WorkloadState, Recommendation]:
     decision, now_s = terms.decision, terms.now_s
-    load, in_system = _load_of(state, seen, counts, terms)
+    members = members_of(state.members, seen.replicas, terms.now_s)
+    load, in_system = _load_of(state, seen, counts, terms, members.since_s)
     needs = needs_of(load, terms.settings, decision)
     previous = _told_before(state, seen, counts) if state.unrounded is None else state.unrounded
     trail = Trail(previous)
@@ -126,6 +128,7 @@ def _with_view(
         wishes=wishes,
         targets=clamps.recorded(targets, unrounded, decision.rate.period_s, now_s),
         in_system=in_system,
+        members=members,
         last_evidence_s=_newest(_evidence_s(load, now_s), state.last_evidence_s),
         changed=_changed(trail, state, _told_before(state, seen, counts), now_s),
     )
@@ -170,14 +173,14 @@ def _unseen(absent: Missing, uncapped: int | Missing, lower: int) -> Facts:
 
 
 def _load_of(
-    state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
+    state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms, same_since_s: float
 ) -> tuple[Load, InSystem]:
     settings, decision = terms.settings, terms.decision
     pool, implausible = pool_within_reason(seen.replicas, settings, decision)
     if seen.queue:
         demand = demand_of_queue(seen.queue)
     else:
-        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s, seen.gateway)
+        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s, seen.gateway, same_since_s)
     load = Load(
         pool=pool,
         queue=seen.queue,

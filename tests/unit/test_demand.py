@@ -101,6 +101,28 @@ def test_what_replicas_take_with_them_is_no_decline() -> None:
     assert result.up == result.down == Known(20.0)
 
 
+def test_what_came_before_the_last_change_of_replicas_is_no_growth() -> None:
+    """A rollout swaps one replica for another: the count stays, and requests that moved are counted twice for a while.
+
+    Of the minute only the last 15 s count, after the first look at the new replicas.
+    """
+    pool = pool_replicas(replicas(2), DECISION)
+    history = ((T0 - 60, 2.0, 2), (T0 - 45, 2.0, 2), (T0 - 30, 92.0, 2), (T0 - 15, 32.0, 2))
+    moved = demand_of_pool(pool, history, workload(), DECISION, T0, same_since_s=T0 - 30)
+    assert moved.up == Known(5.0)
+    swapped = demand_of_pool(pool, ((T0 - 60, 2.0, 2),), workload(), DECISION, T0, same_since_s=T0)
+    assert swapped.up == Known(5.0)  # not known to have grown
+    assert swapped.down == Known(5.5)  # and nothing falls for that
+    assert demand_of_pool(pool, ((T0 - 60, 2.0, 2),), workload(), DECISION, T0).up == Known(5.5)
+
+
+def test_growth_is_known_again_soon_after_a_change() -> None:
+    """One look after the first one at the new replicas: a flood is not overlooked for a minute."""
+    pool = pool_replicas(replicas(2), DECISION)
+    history = ((T0 - 60, 8.0, 2), (T0 - 30, 2.0, 2), (T0 - 15, 17.0, 2))
+    assert demand_of_pool(pool, history, workload(), DECISION, T0, same_since_s=T0 - 30).up == Known(6.0)
+
+
 def test_a_queues_demand_is_what_is_published() -> None:
     """Whatever the consumers do."""
     assert demand_of_queue(queue(arrivals_rps=7, completions_rps=0)).up == Known(7.0)
