@@ -1,5 +1,6 @@
 """One workload, and the Headway that scales it: where most tests of the cluster begin."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.conftest import Tenant
-from tests.cluster.headway import Headway, installed
+from tests.cluster.headway import RATE_WINDOW_S, Headway, installed
 from tests.cluster.processes import PATIENCE_S, until
 from tests.cluster.watching import samples
 from tests.cluster.workloads import deployment, scaled_object
@@ -44,6 +45,14 @@ class Chat:
         assert seen[-1] == (replicas, replicas), f"was to reach {replicas}, was {seen[-1]} (recommended, told)"
         told = {told for _, told in seen[1:]}
         assert told <= {target for target, _ in seen} | {seen[0][1]}
+
+    def settles(self) -> None:
+        """Wait until every replica is heard and rates are of a whole window.
+
+        Before that a step of the load is a step within a part of a window, and looks like a steeper rise than it is.
+        """
+        until(lambda: self.reason() == "reactive: level_slots", "every replica to be heard")
+        time.sleep(RATE_WINDOW_S)
 
     def _has(self, replicas: int) -> bool:
         where = self.tenant.cluster.deployments(self.tenant.namespace)

@@ -22,9 +22,10 @@ from tests.prometheus_process import PROMETHEUS
 
 _ANY = "127.0.0.1:0"
 # Seconds where production has minutes, in the same proportions, so that a test sees the end of each window.
+RATE_WINDOW_S = 5.0
 DECISION = {
     "hold": "2s",
-    "rateWindow": "5s",
+    "rateWindow": f"{RATE_WINDOW_S:g}s",
     "staleAfter": "8s",
     "frozenAfter": "20s",
     "evidenceTtl": "60s",

@@ -60,8 +60,7 @@ def test_a_paused_scaled_object_is_left_alone(tenant: Tenant, tmp_path: Path) ->
 def test_a_rollout_does_not_drift(tenant: Tenant, tmp_path: Path) -> None:
     """While a new image rolls out, with surge pods that become ready late, the Deployment is told 20 and only 20."""
     with chatting(tenant, tmp_path, replicas=20, ready_after="3s") as chat:
-        # Before a rate window is full, work that moves from pods that end to the others looks like growth.
-        until(lambda: chat.reason() == "reactive: level_slots", "every replica to be heard")
+        chat.settles()
         new = deployment(tenant.namespace, "chat", replicas=20, ready_after="3s", image="engine:2")
         del new["spec"]["replicas"]
         tenant.cluster.objects.patch("Deployment", "apps/v1", tenant.namespace, "chat", {"spec": new["spec"]})
