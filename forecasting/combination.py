@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from forecasting.series import Values
 
 HALF_LIFE_DAYS: Final = 2.0
-POWER: Final = 4.0
+POWER: Final = 8.0
 # More than so many candidates make the mean dull: good ones are diluted by others that are nearly as good.
-MOST: Final = 6
+MOST: Final = 4
 _EVEN = 1e-9  # losses closer than this share are the same
 
 

@@ -23,11 +23,13 @@ from tests.bench.beside import STREAMS, Extent, compare
 from tests.bench.children import MeasurementError
 from tests.bench.costs import collection_costs, decision_costs, plan_costs
 from tests.bench.figures import Figure
+from tests.bench.forecast_accuracy import forecast_accuracy
+from tests.bench.forecast_costs import forecast_costs
 from tests.bench.store_costs import store_costs
 from tests.bench.tick_costs import tick_costs
 from tests.bench.view_costs import view_costs
 
-BENCHES: Final = ("collect", "decide", "plan", "pods", "tick", "beside")
+BENCHES: Final = ("collect", "decide", "plan", "pods", "tick", "beside", "forecast")
 WIDTH: Final = 120
 QUICK: Final = {"workloads": 1000, "replicas": 4, "tick": 5.0, "rounds": 2, "seconds": 4.0, "slice": 0.5}
 FULL: Final = {"workloads": 10_000, "replicas": 10, "tick": 15.0, "rounds": 4, "seconds": 20.0, "slice": 0.7}
@@ -68,6 +70,12 @@ def _run(options: argparse.Namespace, folder: Path, out: Console) -> tuple[list[
     if "tick" in options.benches:
         out.print("ticking...")
         figures += tick_costs(options.workloads, options.ticks, folder)
+    if "forecast" in options.benches:
+        out.print("forecasting...")
+        figures += forecast_costs(options.workloads, rivals=not options.quick)
+        if options.traces is not None:
+            out.print("scoring forecasts of recorded traffic...")
+            figures += forecast_accuracy(options.traces, quick=options.quick)
     if "beside" in options.benches:
         out.print("the scaler beside a controller...")
         extent = Extent(
@@ -102,6 +110,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ticks", type=int, default=5, metavar="N", help="decided and published to know what it costs (%(default)s)"
     )
+    parser.add_argument("--traces", type=Path, metavar="FOLDER", help="recorded traffic to score forecasts on")
     options = parser.parse_args(arguments)
     for name, value in (QUICK if options.quick else FULL).items():
         if getattr(options, name) is None:

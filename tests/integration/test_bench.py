@@ -26,6 +26,7 @@ def test_bench_measures_every_figure_and_writes_them(tmp_path: Path) -> None:
     assert any(group.startswith("collecting, 60 workloads x 10 replicas") for group in groups)
     assert any(group.startswith("a whole tick, 60 workloads x 10 pods") for group in groups)
     assert any(group.startswith("beside the ticks") for group in groups)
+    assert any(group.startswith("forecasting, 60 series x 14 days") for group in groups)
     (written,) = (figure for figure in document["figures"] if figure["name"].startswith("writes in 4 ticks"))
     assert written["value"] == 1, "nothing changed: one heartbeat is due in four ticks, and nothing else is written"
     failed = next(figure for figure in document["figures"] if figure["name"].startswith("calls that failed"))
