@@ -93,13 +93,18 @@ class Features:
         return table
 
     def fourier(self) -> Values:
-        """Return sines and cosines of the local day and, where there are two weeks, of the week: (origins, terms)."""
+        """Return terms of the local calendar, (origins, terms).
+
+        Sines and cosines of the day, whether it is a holiday and, last, those of the week where there are two weeks.
+        """
         calendar = self.window.calendar
         day = calendar.time_of_day[self.at]
+        terms = [f(2 * np.pi * k * day) for k in range(1, _DAY_HARMONICS + 1) for f in (np.sin, np.cos)]
+        terms.append(calendar.holiday[self.at].astype(np.float64))
         week = (calendar.weekday[self.at] + day) / 7
-        angles = [2 * np.pi * k * day for k in range(1, _DAY_HARMONICS + 1)]
-        angles += [2 * np.pi * k * week for k in range(1, _WEEK_HARMONICS + 1)] if self.weekly else []
-        return np.stack([f(angle) for angle in angles for f in (np.sin, np.cos)], axis=-1)
+        harmonics = range(1, _WEEK_HARMONICS + 1) if self.weekly else ()
+        terms += [f(2 * np.pi * k * week) for k in harmonics for f in (np.sin, np.cos)]
+        return np.stack(terms, axis=-1)
 
     def _of_no_horizon(self) -> list[Values]:
         window, now, at = self.window, self.now, self.at

@@ -66,7 +66,7 @@ def _shifted(since: int) -> NDArray[np.float64]:
     residuals = np.random.default_rng(2).normal(0, 0.1, (1, 1, 400, 2))
     residuals[:, :, 400 - since :] += 2.0
     found: NDArray[np.float64] = after_shift(residuals, np.array([since]), LEVELS, Windows(100, 400))
-    return found[0, 0]
+    return np.asarray(found[0, 0])
 
 
 def test_without_a_shift_all_residuals_count() -> None:
