@@ -17,6 +17,7 @@ from forecasting.series import Values
 
 LEVEL_SHARES: Final = (0.1, 0.3, 0.6, 0.9)
 SEASON_SHARES: Final = (0.05, 0.2, 0.5)
+_SETTINGS: Final = tuple((level, season) for level in LEVEL_SHARES for season in SEASON_SHARES)
 _JUDGED_DAYS = 5  # of errors, that the setting is chosen by
 
 
@@ -39,8 +40,8 @@ class Smoothed:
         return np.asarray(self.level[:, at] + season.T)
 
 
-def smooth(window: Window, level_share: float, season_share: float, rows: slice = slice(None)) -> Smoothed:
-    """Run the filter over a window, for all series or some."""
+def smooth(window: Window, level_share: float, season_share: float, rows: NDArray[np.int64]) -> Smoothed:
+    """Run the filter over a window, for the series in `rows`."""
     values = _from_the_start(window.level[rows])
     usual = _from_the_start(window.season[rows])  # a season does not learn from what happened once
     count, points = values.shape
@@ -94,7 +95,9 @@ class HoltWinters:
         """Return `setting` (series, horizons): the place in the grid of level shares and season shares."""
         day = window.calendar.day_points
         at = origin_points(window, min(_JUDGED_DAYS * day, window.points - day), 2)
-        errors = [[self._error(window, smoothed, h, at) for h in horizons] for smoothed in self._all(window)]
+        every = np.arange(window.count)
+        runs = (smooth(window, *shares, every) for shares in _SETTINGS)
+        errors = [[self._error(window, smoothed, h, at) for h in horizons] for smoothed in runs]
         return {"setting": np.array(errors).argmin(axis=0).T}
 
     def _error(self, window: Window, smoothed: Smoothed, horizon: int, at: NDArray[np.int64]) -> Values:
@@ -109,12 +112,13 @@ class HoltWinters:
         at = origin_points(window, origins, stride)
         setting = parameters["setting"]
         found = np.full((window.count, len(horizons), len(at)), np.nan)
-        for place, smoothed in enumerate(self._all(window)):
+        for place, shares in enumerate(_SETTINGS):
+            chosen = setting == place
+            rows = np.flatnonzero(chosen.any(axis=1))
+            if len(rows) == 0:
+                continue
+            smoothed = smooth(window, *shares, rows)
             for i, horizon in enumerate(horizons):
-                chosen = setting[:, i] == place
-                if chosen.any():
-                    found[chosen, i] = smoothed.ahead(horizon, at)[chosen]
+                here = chosen[rows, i]
+                found[rows[here], i] = smoothed.ahead(horizon, at)[here]
         return np.where(np.isfinite(window.level[:, None, at]), found, np.nan)
-
-    def _all(self, window: Window) -> list[Smoothed]:
-        return [smooth(window, level, season) for level in LEVEL_SHARES for season in SEASON_SHARES]

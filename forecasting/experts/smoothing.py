@@ -73,7 +73,7 @@ class TunedHoltWinters:
         shares = zip(parameters["level_share"], parameters["season_share"], strict=True)
         for row, (level_share, season_share) in enumerate(shares):
             if np.isfinite(level_share):
-                smoothed = smooth(window, float(level_share), float(season_share), slice(row, row + 1))
+                smoothed = smooth(window, float(level_share), float(season_share), np.array([row]))
                 found[row] = [smoothed.ahead(horizon, at)[0] for horizon in horizons]
         return np.where(np.isfinite(window.level[:, None, at]), found, np.nan)
 
