@@ -5,6 +5,7 @@ only what came since, and is cheap. Both are pure functions of what they are giv
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, tzinfo
 from typing import Final, cast
@@ -32,7 +33,11 @@ _REPLAYED: Final = 480
 _AHEAD: Final = 4
 # The loss that weighs the 0.99 quantile is that of 0.9: at 0.99 a few days hold too few misses to rank experts by.
 _WEIGHED_BY: Final = (0, 1, 1)
+# What a model raises that cannot cope with its data. Anything else is a fault of ours, and not hidden.
+_FAILURES: Final = (ValueError, ArithmeticError, np.linalg.LinAlgError)
 REFERENCE: Final = "last-value"
+# A season is looked up a day before, free of spikes that are told from the hours after them: those must have passed.
+FURTHEST_S: Final = 12 * 3600
 NO_PREDICTION: Final = "no_prediction"
 _ALWAYS: Final = (REFERENCE, "yesterday")
 
@@ -84,6 +89,8 @@ class Forecaster:
         for horizon_s in self.horizons_s:
             if horizon_s < step_s or horizon_s % step_s:
                 raise ValueError(f"horizons_s must be whole numbers of the step of {step_s} s, was {horizon_s}")
+            if horizon_s > max(FURTHEST_S, step_s):
+                raise ValueError(f"horizons_s must be at most {FURTHEST_S} s, was {horizon_s}")
         return tuple(horizon_s // step_s for horizon_s in sorted(self.horizons_s))
 
     def window(self, batch: Batch, offset: Values | None = None) -> Window:
@@ -92,11 +99,18 @@ class Forecaster:
         return window_of(batch, ahead, zone=self.zone, holidays=self.holidays, offset=offset)
 
     def learn(self, window: Window, given: Mapping[str, Parameters]) -> dict[str, Parameters]:
-        """Return the parameters of each expert, given or fitted; those that need more history are left out."""
-        ready = [expert for expert in self.experts if self.is_ready(expert, window)]
-        found = {expert.name: given.get(expert.name) for expert in ready}
-        horizons = self._horizons(window)
-        return {e.name: e.fit(window, horizons) if (p := found[e.name]) is None else p for e in ready}
+        """Return the parameters of each expert, given or fitted; those that need more history are left out.
+
+        So is one whose fit fails: the others go on without it, and it is missing from what is returned.
+        """
+        found = {}
+        for expert in self.experts:
+            if not self.is_ready(expert, window):
+                continue
+            parameters = given.get(expert.name)
+            with suppress(*_FAILURES):
+                found[expert.name] = expert.fit(window, self._horizons(window)) if parameters is None else parameters
+        return found
 
     @staticmethod
     def is_ready(expert: Expert, window: Window) -> bool:
@@ -119,9 +133,10 @@ class Forecaster:
         self, expert: Expert, learned: Mapping[str, Parameters], window: Window, origins: int, stride: int
     ) -> Values:
         horizons = self._horizons(window)
-        if expert.name not in learned:
-            return np.full((window.count, len(horizons), len(origin_points(window, origins, stride))), np.nan)
-        return expert.predict(learned[expert.name], window, horizons, origins, stride)
+        if expert.name in learned:
+            with suppress(*_FAILURES):
+                return expert.predict(learned[expert.name], window, horizons, origins, stride)
+        return np.full((window.count, len(horizons), len(origin_points(window, origins, stride))), np.nan)
 
     def calibrate(self, learned: Mapping[str, Parameters], window: Window, batch: Batch, predicted: Values) -> Fitted:
         """Return the fit: weights and calibration of the experts from their `replay`."""

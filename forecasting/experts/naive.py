@@ -24,17 +24,23 @@ def seasonal(window: Window, days: int, ahead: int, at: NDArray[np.int64], histo
 _WEEK = 7
 
 
+class Untrained:
+    """What learns nothing: all that it says is in the window."""
+
+    __slots__ = ()
+
+    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
+        """Return nothing."""
+        del window, horizons
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
-class LastValue:
+class LastValue(Untrained):
     """The future is as the present."""
 
     name: str = "last-value"
     needs_days: float = 0.0
-
-    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
-        """Return nothing: there is nothing to learn."""
-        del window, horizons
-        return {}
 
     def predict(
         self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
@@ -46,7 +52,7 @@ class LastValue:
 
 
 @dataclass(frozen=True, slots=True)
-class SeasonalNaive:
+class SeasonalNaive(Untrained):
     """The future is as the same local time some days ago: 1 for the day, 7 for the week.
 
     As others ship it, spikes come back; without them it is an expert of ours.
@@ -61,11 +67,6 @@ class SeasonalNaive:
         """One season of a day; of a week two, so that one odd week is not repeated."""
         return float(self.days) if self.days < _WEEK else 2.0 * self.days
 
-    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
-        """Return nothing: there is nothing to learn."""
-        del window, horizons
-        return {}
-
     def predict(
         self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
     ) -> Values:
@@ -77,7 +78,7 @@ class SeasonalNaive:
 
 
 @dataclass(frozen=True, slots=True)
-class LastWeek:
+class LastWeek(Untrained):
     """The rule of a recording rule: the present, or the highest of last week's next half hour, whichever is more.
 
     `max_over_time(m[30m] offset 6d23h30m)` as in Grafana Mimir's autoscaling (mimir#7775); for a longer horizon the
@@ -87,11 +88,6 @@ class LastWeek:
     window_s: int = 1800
     name: str = "last-week"
     needs_days: float = 7.5
-
-    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
-        """Return nothing: there is nothing to learn."""
-        del window, horizons
-        return {}
 
     def predict(
         self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1

@@ -6,21 +6,17 @@ import numpy as np
 
 from forecasting.contract import Parameters, Window, origin_points
 from forecasting.experts.features import past_days, profile, rolling_mean
+from forecasting.experts.naive import Untrained
 from forecasting.series import Values
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Untrained):
     """Robust profile of the local time over the last days, times the ratio of the last hour to it."""
 
     level_s: int = 1800  # the ratio is the mean of so much of the past
     name: str = "profile"
     needs_days: float = 2.0
-
-    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
-        """Return nothing: the profile is of the days before each origin."""
-        del window, horizons
-        return {}
 
     def predict(
         self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from forecasting.contract import Parameters, Window
+from forecasting.experts.naive import LastValue
 from forecasting.fitted import TARGETS, Fitted
 from forecasting.forecast import Forecasts
 from forecasting.forecaster import BOUND, Forecaster
@@ -153,6 +155,44 @@ def test_an_expert_that_fails_has_no_weight() -> None:
     names = [expert.name for expert in TIER_1]
     weak = [names.index(name) for name in ("yesterday", "week-ago", "intermittent")]
     assert weights[[*weak, *(len(names) + i for i in weak)]] == pytest.approx(0.0)
+
+
+class Broken(LastValue):
+    """Raises where it is told to."""
+
+    fits: bool
+
+    def __init__(self, *, fits: bool) -> None:
+        super().__init__(name="broken")
+        object.__setattr__(self, "fits", fits)
+
+    def fit(self, window: Window, horizons: tuple[int, ...]) -> Parameters:
+        """Fail, or not."""
+        if not self.fits:
+            raise np.linalg.LinAlgError("singular")
+        return {}
+
+    def predict(
+        self, parameters: Parameters, window: Window, horizons: tuple[int, ...], origins: int, stride: int = 1
+    ) -> NDArray[np.float64]:
+        """Fail always."""
+        raise ValueError("no prediction")
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_a_model_that_fails_takes_no_other_with_it(fits: bool) -> None:
+    """It has infinite loss, and the forecast is that of the others."""
+    seen = batch(usual())
+    with_it = Forecaster((*TIER_1, Broken(fits=fits)), HORIZONS_S)
+    without = Forecaster(TIER_1, HORIZONS_S)
+    found = with_it.forecast(with_it.fit(seen), seen)
+    assert found.point == pytest.approx(without.forecast(without.fit(seen), seen).point)
+
+
+def test_a_horizon_of_more_than_half_a_day_is_refused() -> None:
+    """What happened once would be taken for a season before it is known that it did not come back."""
+    with pytest.raises(ValueError, match="horizons_s must be at most 43200 s, was 46800"):
+        Forecaster(TIER_1, (13 * STEP_S,)).fit(batch(usual()))
 
 
 @pytest.mark.parametrize("horizon_s", [STEP_S // 2, STEP_S + 1, 0])
