@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,8 @@ from typing import Final
 
 import aiohttp
 import yaml
+
+from scaler.runtime.processes import tell
 
 READY_WITHIN_S: Final = 30.0
 _POLL_S: Final = 0.1
@@ -44,8 +47,7 @@ async def prometheus_server(folder: Path, targets: Path, scrape_interval_s: floa
         await _ready(f"http://{address}", process)
         yield f"http://{address}"
     finally:
-        if process.returncode is None:
-            process.kill()  # its data are in a temporary folder
+        tell(process, signal.SIGKILL)  # its data are in a temporary folder
         await process.wait()
 
 

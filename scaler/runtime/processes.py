@@ -1,6 +1,7 @@
 """Processes of `headway serve`: starts them, starts them again when they end, and ends them together."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -110,10 +111,20 @@ async def _run(role: Role, stop: asyncio.Event, stderr: BinaryIO | None, grace_s
 
 
 async def _end(process: asyncio.subprocess.Process, ended: "asyncio.Task[int]", grace_s: float) -> None:
-    with suppress(ProcessLookupError):  # it has just ended
-        process.terminate()
+    tell(process, signal.SIGTERM)
     try:
         await asyncio.wait_for(ended, grace_s)
     except TimeoutError:
-        process.kill()
+        tell(process, signal.SIGKILL)
         await process.wait()
+
+
+def tell(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to a child of the event loop, or nothing to one that has ended.
+
+    Its own methods look first whether it has ended, and take its status away from the event loop that waits for it,
+    which then warns of an unknown child and reports 255.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)

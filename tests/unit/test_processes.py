@@ -1,6 +1,10 @@
 """Keeping processes running: how long a restart waits, and when it is no use."""
 
 import asyncio
+import contextlib
+import os
+import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +12,7 @@ import pytest
 import structlog
 
 from scaler.runtime import processes
-from scaler.runtime.processes import Role, RoleError, keep_running
+from scaler.runtime.processes import Role, RoleError, keep_running, tell
 
 NOT_A_COMMAND = ("no-such-command",)  # argparse ends with status 2
 
@@ -44,3 +48,14 @@ async def test_a_long_life_resets_the_restart_delay(
     with structlog.testing.capture_logs() as events:
         await processes._keep(Role("scaler", (), tmp_path / "scaler.json"), stop, None, 1.0)
     assert [event["restart_in_s"] for event in events] == delays_s
+
+
+async def test_a_process_that_has_just_ended_keeps_its_status(capfd: pytest.CaptureFixture[str]) -> None:
+    """A signal that comes too late takes nothing from the event loop, which has not looked yet."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "raise SystemExit(7)")
+    with contextlib.suppress(ChildProcessError):  # a thread of the loop's may have been faster
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 -- the loop is to see nothing
+    tell(process, signal.SIGTERM)
+    assert await process.wait() == 7
+    tell(process, signal.SIGTERM)
+    assert capfd.readouterr().err == ""
