@@ -53,18 +53,18 @@ def demand_of_pool(
     decision: DecisionSettings,
     now_s: float,
     gateway: GatewayReading | None = None,
-    same_since_s: float = -inf,
+    comparable_from_s: float = -inf,
 ) -> Demand:
     """Return the arrivals at a pool in the workload's work unit: by flow balance, or at the gateway where that is more.
 
-    `same_since_s` is since when the pool has had the replicas that it has.
+    `comparable_from_s` is the first look at the replicas that there are of which no sample is from before them.
 
     Flow balance: arrivals = departures + growth, here over the rate window. Where a part is not known, the sum of the
     others is a lower bound, which may scale up and not down. A negative result (a mass abort) is Missing.
     """
     in_system = _extended(history, pool, gateway, decision, now_s)
     per_request = units_per_request(pool, settings.unit)
-    growth = _growth_rps(in_system, decision.rate_window_s, now_s, same_since_s)
+    growth = _growth_rps(in_system, decision.rate_window_s, now_s, comparable_from_s)
     flow = _flow_rps(pool, growth, per_request, settings, decision)
     arrivals = flow if gateway is None else _with_gateway(flow, gateway, pool)
     up = _times(arrivals.up, per_request)
@@ -74,7 +74,7 @@ def demand_of_pool(
 def _flow_rps(
     pool: Pool, growth: "_Rate", per_request: Reading, settings: WorkloadSettings, decision: DecisionSettings
 ) -> "_Rate":
-    """Return completions + growth + rejections in requests per second."""
+    """Return completions + growth + rejections in requests per second; what counts for up counts for down too."""
     completions, rejections, share = pool.completions_rps, pool.rejections_rps, decision.silent_hold_share
     completed = completions.down(_at_target_rps(settings, decision, per_request), hold_share=share)
     refused = _optional(rejections, rejections.down(0.0, hold_share=share))
@@ -83,7 +83,8 @@ def _flow_rps(
     alike = completed is completions.up and growth.down is growth.up and refused is refused_up
     if alike and isinstance(down, Known):
         return _Rate(down, down)
-    return _Rate(_at_least(completions.up, growth.up, refused_up), down)
+    up = _at_least(completions.up, growth.up, refused_up)
+    return _Rate(up, _larger(down, up) if isinstance(down, Known) else down)
 
 
 def _with_gateway(flow: "_Rate", gateway: GatewayReading, pool: Pool) -> "_Rate":
@@ -155,48 +156,48 @@ class _Rate:
     down: Reading
 
 
-def _growth_rps(history: History, window_s: float, now_s: float, same_since_s: float) -> _Rate:
+def _growth_rps(history: History, window_s: float, now_s: float, comparable_from_s: float) -> _Rate:
     """Return the growth per second of what is in the system, over the rate window or as much of it as is known.
 
     Less than a quarter of the window is too little: one batch of arrivals would look like a flood. When replicas came
     or went in between, what they brought or took is no growth: for scaling up only what came after that counts, for
-    scaling down the larger of the two readings of the whole.
+    scaling down the largest reading.
     """
     unknown = _TOO_FEW_SAMPLES
     if len(history) < 2 or history[-1][0] != now_s:
         return _Rate(unknown, unknown)
-    whole = _between(history[0], history[-1], window_s)
-    if history[0][0] >= same_since_s and _same(history[0], history[-1]):
+    start, end = history[0], history[-1]
+    length_s = end[0] - start[0]
+    if not window_s / 4 <= length_s <= 2 * window_s:
+        return _Rate(unknown, unknown)
+    if start[0] >= comparable_from_s and _same(start, end):
+        whole = Known((end[1] - start[1]) / length_s)
         return _Rate(whole, whole)
-    return _Rate(_since(history, window_s, same_since_s), _larger_of(history[0], history[-1], whole))
+    since = _growth_since(history, comparable_from_s)
+    most = _most_growth(start, end) if since is None else max(since, _most_growth(start, end))
+    return _Rate(unknown if since is None else Known(since / length_s), Known(most / length_s))
 
 
 def _same(start: _Entry, end: _Entry) -> bool:
     return abs(end[2] - start[2]) <= SAME_MEMBERS * max(end[2], start[2])
 
 
-def _between(start: _Entry, end: _Entry, window_s: float) -> Reading:
-    length_s = end[0] - start[0]
-    return Known((end[1] - start[1]) / length_s) if window_s / 4 <= length_s <= 2 * window_s else _TOO_FEW_SAMPLES
+def _growth_since(history: History, comparable_from_s: float) -> float | None:
+    """Return the growth since the replicas are the same, None before two looks can be compared.
 
-
-def _since(history: History, window_s: float, same_since_s: float) -> Reading:
-    """Return the growth since the replicas are the same, leaving out the first look at them.
-
-    Members change at once, their samples are up to a scrape older: what a request was served by is then counted
-    twice, or not at all.
+    It counts over the whole time all the same. Completions are of the whole of it, too, and over a part of it a small
+    growth would be a steep one.
     """
-    later = [entry for entry in history if entry[0] > same_since_s and _same(entry, history[-1])]
-    return _between(later[0], later[-1], window_s) if len(later) > 1 else _TOO_FEW_SAMPLES
+    end = history[-1]
+    start = next(entry for entry in history if entry is end or (entry[0] >= comparable_from_s and _same(entry, end)))
+    return None if start is end else end[1] - start[1]
 
 
-def _larger_of(start: _Entry, end: _Entry, whole: Reading) -> Reading:
+def _most_growth(start: _Entry, end: _Entry) -> float:
     """Return the growth if the replicas brought their work, or if they came for new work: whichever is more."""
-    if not isinstance(whole, Known):
-        return whole
-    (at_start, before, old), (at_end, after, new) = start, end
+    (_, before, old), (_, after, new) = start, end
     of_the_same = (after / new - before / old) * min(new, old) if new and old else after - before
-    return Known(max(whole.value, of_the_same / (at_end - at_start)))
+    return max(after - before, of_the_same)
 
 
 def _balance(completions: Reading, growth: Reading, rejections: Reading) -> Reading:

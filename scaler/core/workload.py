@@ -7,12 +7,12 @@ from scaler.config.models import DecisionSettings, Mode, WorkloadSettings
 from scaler.core import clamps
 from scaler.core.claims import pool_within_reason
 from scaler.core.conditions import missing_signals, notes_of
-from scaler.core.demand import History as InSystem
 from scaler.core.demand import capacity_of, demand_of_pool, demand_of_queue, lead_time_s
 from scaler.core.front import work_in_front, works_at_zero
-from scaler.core.members import members_of
+from scaler.core.members import Members, members_of
 from scaler.core.observation import ReplicaCounts, WorkloadObservation
 from scaler.core.plan import Change, Recommendation, Saturation, Step
+from scaler.core.pool import Pool
 from scaler.core.quantum import rounded
 from scaler.core.reactive import Load, Needs, needs_of
 from scaler.core.saturation import saturation_of
@@ -108,8 +108,7 @@ def _with_view(
     state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
 ) -> tuple[WorkloadState, Recommendation]:
     decision, now_s = terms.decision, terms.now_s
-    members = members_of(state.members, seen.replicas, terms.now_s)
-    load, in_system = _load_of(state, seen, counts, terms, members.since_s)
+    load, members = _load_of(state, seen, counts, terms)
     needs = needs_of(load, terms.settings, decision)
     previous = _told_before(state, seen, counts) if state.unrounded is None else state.unrounded
     trail = Trail(previous)
@@ -127,7 +126,7 @@ def _with_view(
         unrounded=unrounded,
         wishes=wishes,
         targets=clamps.recorded(targets, unrounded, decision.rate.period_s, now_s),
-        in_system=in_system,
+        in_system=load.demand.in_system,
         members=members,
         last_evidence_s=_newest(_evidence_s(load, now_s), state.last_evidence_s),
         changed=_changed(trail, state, _told_before(state, seen, counts), now_s),
@@ -173,14 +172,17 @@ def _unseen(absent: Missing, uncapped: int | Missing, lower: int) -> Facts:
 
 
 def _load_of(
-    state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms, same_since_s: float
-) -> tuple[Load, InSystem]:
+    state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts, terms: Terms
+) -> tuple[Load, Members | None]:
     settings, decision = terms.settings, terms.decision
     pool, implausible = pool_within_reason(seen.replicas, settings, decision)
+    members = None
     if seen.queue:
         demand = demand_of_queue(seen.queue)
     else:
-        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s, seen.gateway, same_since_s)
+        members = members_of(state.members, seen.replicas, _oldest_sample_s(pool, terms.now_s), terms.now_s)
+        since_s = members.comparable_from_s
+        demand = demand_of_pool(pool, state.in_system, settings, decision, terms.now_s, seen.gateway, since_s)
     load = Load(
         pool=pool,
         queue=seen.queue,
@@ -192,7 +194,15 @@ def _load_of(
         implausible=implausible,
         drain_s=lead_time_s(settings, decision),
     )
-    return load, demand.in_system
+    return load, members
+
+
+def _oldest_sample_s(pool: Pool, now_s: float) -> float | None:
+    """Return when the oldest sample of what is in the replicas was taken; None where there is none."""
+    running, waiting = pool.running.up, pool.waiting.up
+    if isinstance(running, Known) and isinstance(waiting, Known):
+        return now_s - max(running.age_s, waiting.age_s)
+    return None
 
 
 def _told_before(state: WorkloadState, seen: WorkloadObservation, counts: ReplicaCounts) -> int:

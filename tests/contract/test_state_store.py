@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scaler.adapters.state_store import FileStateStore, LoadOutcome, MemoryStateStore
+from scaler.core.members import Members, members_of
 from scaler.core.state import EngineState, WorkloadState, state_to_json
 from scaler.core.values import WorkloadId
 from scaler.ports import StateStore, StoreError
+from tests.core_builders import replica
 
 T0 = 1_700_000_000.0
 CHAT = WorkloadId("demo", "chat")
@@ -27,6 +29,15 @@ _STATES = st.builds(
     wishes=st.lists(st.tuples(_TIMES, _COUNTS), max_size=4).map(tuple),
     targets=st.lists(st.tuples(_TIMES, _COUNTS), max_size=4).map(tuple),
     in_system=st.lists(st.tuples(_TIMES, st.floats(0, 1e6), st.integers(0, 1000)), max_size=4).map(tuple),
+    members=st.none()
+    | st.builds(
+        Members,
+        since_s=_TIMES,
+        sampled_s=st.none() | _TIMES,
+        count=_COUNTS,
+        fingerprint=st.integers(0, 2**46),
+        cells=st.binary(max_size=128).map(bytes.hex),
+    ),
     last_evidence_s=st.none() | _TIMES,
 )
 _NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True)
@@ -155,6 +166,7 @@ def test_the_largest_state_fits_its_budget(tmp_path: Path) -> None:
         wishes=tuple((at, 10_000 - i) for i, at in enumerate(window)),  # strictly falling: nothing can be dropped
         targets=tuple((at, 10_000 - i) for i, at in enumerate(window[-6:])),
         in_system=tuple((at, 123_456.789, 1000) for at in window[-6:]),
+        members=members_of(None, [replica(f"chat-{i}") for i in range(10_000)], now_s, now_s),
         last_evidence_s=now_s,
     )
     path = tmp_path / "checkpoint.json"

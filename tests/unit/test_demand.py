@@ -1,5 +1,7 @@
 """Demand from flow balance and from the broker; capacity and lead time from settings."""
 
+import math
+
 import pytest
 
 from scaler.config.models import DecisionSettings, Unit
@@ -104,23 +106,50 @@ def test_what_replicas_take_with_them_is_no_decline() -> None:
 def test_what_came_before_the_last_change_of_replicas_is_no_growth() -> None:
     """A rollout swaps one replica for another: the count stays, and requests that moved are counted twice for a while.
 
-    Of the minute only the last 15 s count, after the first look at the new replicas.
+    Only what came in the last 15 s counts, 30 requests in the minute of which 5/s completed. For scaling down all 30.
     """
     pool = pool_replicas(replicas(2), DECISION)
-    history = ((T0 - 60, 2.0, 2), (T0 - 45, 2.0, 2), (T0 - 30, 92.0, 2), (T0 - 15, 32.0, 2))
-    moved = demand_of_pool(pool, history, workload(), DECISION, T0, same_since_s=T0 - 30)
-    assert moved.up == Known(5.0)
-    swapped = demand_of_pool(pool, ((T0 - 60, 2.0, 2),), workload(), DECISION, T0, same_since_s=T0)
-    assert swapped.up == Known(5.0)  # not known to have grown
-    assert swapped.down == Known(5.5)  # and nothing falls for that
+    history = ((T0 - 60, 2.0, 2), (T0 - 45, 2.0, 2), (T0 - 30, 92.0, 2), (T0 - 15, 2.0, 2))
+    moved = demand_of_pool(pool, history, workload(), DECISION, T0, comparable_from_s=T0 - 15)
+    assert moved.up == moved.down == Known(5.5)
+
+
+def test_until_two_looks_can_be_compared_nothing_has_grown() -> None:
+    """Not known to have grown for scaling up; for scaling down it has, and nothing falls for that."""
+    pool = pool_replicas(replicas(2), DECISION)
+    for not_yet in (T0, math.inf):
+        swapped = demand_of_pool(pool, ((T0 - 60, 2.0, 2),), workload(), DECISION, T0, comparable_from_s=not_yet)
+        assert (swapped.up, swapped.down) == (Known(5.0), Known(5.5))
     assert demand_of_pool(pool, ((T0 - 60, 2.0, 2),), workload(), DECISION, T0).up == Known(5.5)
 
 
 def test_growth_is_known_again_soon_after_a_change() -> None:
-    """One look after the first one at the new replicas: a flood is not overlooked for a minute."""
+    """One look after the first that can be compared: a flood of 600 within 15 s is not overlooked for a minute."""
+    pool = pool_replicas(replicas(2, waiting=300), DECISION)
+    history = ((T0 - 60, 8.0, 2), (T0 - 30, 2.0, 2), (T0 - 15, 32.0, 2))
+    assert demand_of_pool(pool, history, workload(), DECISION, T0, comparable_from_s=T0 - 15).up == Known(15.0)
+
+
+def test_a_growth_over_a_part_of_the_window_is_no_steeper_one() -> None:
+    """Completions are of the whole window: 15 requests more are 15 in a minute, not 60, whenever they came."""
     pool = pool_replicas(replicas(2), DECISION)
-    history = ((T0 - 60, 8.0, 2), (T0 - 30, 2.0, 2), (T0 - 15, 17.0, 2))
-    assert demand_of_pool(pool, history, workload(), DECISION, T0, same_since_s=T0 - 30).up == Known(6.0)
+    history = ((T0 - 60, 32.0, 2), (T0 - 15, 17.0, 2))
+    assert demand_of_pool(pool, history, workload(), DECISION, T0, comparable_from_s=T0 - 20).up == Known(5.25)
+
+
+def test_a_replica_that_was_not_heard_before_brings_no_growth() -> None:
+    """At a start replicas are heard one after another. They are the same ones all along; how many speak is not."""
+    pool = pool_replicas(replicas(20), DECISION)
+    history = ((T0 - 60, 150.0, 9), (T0 - 45, 250.0, 18), (T0 - 30, 290.0, 20), (T0 - 15, 300.0, 20))
+    result = demand_of_pool(pool, history, workload(), DECISION, T0, comparable_from_s=T0 - 60)
+    assert result.up == Known(50.0 + 30 / 60)
+
+
+def test_what_counts_for_scaling_up_counts_for_scaling_down() -> None:
+    """Two of ten leave with more than their share: unknown growth is none for up, and is no decline for down."""
+    pool = pool_replicas(replicas(8), DECISION)
+    result = demand_of_pool(pool, ((T0 - 60, 400.0, 10),), workload(), DECISION, T0)
+    assert result.up == result.down == Known(20.0)
 
 
 def test_a_queues_demand_is_what_is_published() -> None:
