@@ -28,7 +28,7 @@ MOST_POINTS: Final = 4320
 # A forecast is at most so many times what was ever seen in the window.
 BOUND: Final = 4.0
 # Each so many origins are replayed, at most.
-_REPLAYED: Final = 480
+_REPLAYED: Final = 360
 # Seasons are looked up a little beyond the horizon.
 _AHEAD: Final = 4
 # The loss that weighs the 0.99 quantile is that of 0.9: at 0.99 a few days hold too few misses to rank experts by.

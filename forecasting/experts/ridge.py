@@ -21,7 +21,7 @@ class Ridge:
 
     penalty: float = 0.01  # per row, of standardised features
     half_life_days: float = 14.0
-    rows: int = 1000  # neighbours tell nearly the same: of more rows, only each second, third ... is learned from
+    rows: int = 800  # neighbours tell nearly the same: of more rows, only each second, third ... is learned from
     name: str = "ridge"
     needs_days: float = 1.5
 
