@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.conftest import Tenant
-from tests.cluster.headway import RATE_WINDOW_S, Headway, installed
+from tests.cluster.headway import RATE_WINDOW_S, SCRAPE_S, Headway, installed
 from tests.cluster.processes import PATIENCE_S, until
 from tests.cluster.watching import samples
 from tests.cluster.workloads import deployment, scaled_object
@@ -47,12 +47,21 @@ class Chat:
         assert told <= {target for target, _ in seen} | {seen[0][1]}
 
     def settles(self) -> None:
-        """Wait until every replica is heard and rates are of a whole window.
+        """Wait until every replica has been heard, and nothing has moved, for a whole rate window and two scrapes.
 
-        Before that a step of the load is a step within a part of a window, and looks like a steeper rise than it is.
+        Rates of a pool that has just started are of two samples a second apart. Whoever is late with one of them by a
+        part of that second makes them wrong by as much; and a step of the load within them is a steeper one.
         """
-        until(lambda: self.reason() == "reactive: level_slots", "every replica to be heard")
-        time.sleep(RATE_WINDOW_S)
+        seen: list[tuple[float, tuple[str | None, int | None, int]]] = []
+
+        def calm() -> bool:
+            now = (self.reason(), self.target(), self.replicas())
+            if now[0] != "reactive: level_slots" or (seen and seen[-1][1] != now):
+                seen.clear()
+            seen.append((time.perf_counter(), now))
+            return seen[-1][0] - seen[0][0] > RATE_WINDOW_S + 2 * SCRAPE_S
+
+        until(calm, "every replica to be heard, and nothing to move")
 
     def _has(self, replicas: int) -> bool:
         where = self.tenant.cluster.deployments(self.tenant.namespace)

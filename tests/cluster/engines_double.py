@@ -58,17 +58,21 @@ class EnginesDouble:
         self._more.append(lines)
 
     def exposition(self) -> str:
-        """Return all series of now."""
+        """Return all series of now: of when they were asked for, however long it takes to find out who is ready.
+
+        That is the time that a Prometheus gives them. By another one the rates of a slow machine would be wrong.
+        """
+        now_s = time.perf_counter()
         with self._lock:
             self.scrapes += 1
-            own = [line for key, work in self._work.items() for line in self._of_workload(*key, work)]
+            own = [line for key, work in self._work.items() for line in self._of_workload(*key, work, now_s)]
         return "\n".join([*own, *(more() for more in self._more), ""])
 
-    def _of_workload(self, namespace: str, name: str, work: Work) -> Iterator[str]:
+    def _of_workload(self, namespace: str, name: str, work: Work, now_s: float) -> Iterator[str]:
         pods = self._ready(namespace, name, work)
-        now_s = time.perf_counter()
-        elapsed_s = 0.0 if work.seen_s is None else now_s - work.seen_s
-        work.seen_s = now_s
+        before_s = now_s if work.seen_s is None else work.seen_s
+        work.seen_s = max(now_s, before_s)  # a scrape that was given up may come after the next one
+        elapsed_s = work.seen_s - before_s
         for pod in pods:
             share = work.in_system / len(pods)
             running = min(share, SLOTS)

@@ -22,7 +22,7 @@ from tests.prometheus_process import PROMETHEUS
 
 _ANY = "127.0.0.1:0"
 # Seconds where production has minutes, in the same proportions, so that a test sees the end of each window.
-RATE_WINDOW_S = 5.0
+RATE_WINDOW_S, SCRAPE_S = 5.0, 1.0
 DECISION = {
     "hold": "2s",
     "rateWindow": f"{RATE_WINDOW_S:g}s",
@@ -141,7 +141,10 @@ def _start_prometheus(cluster: Cluster, folder: Path, namespace: str, target: st
     """Start a Prometheus that scrapes an exposition every second; return it and its address."""
     assert PROMETHEUS is not None
     job = {"job_name": "engines", "honor_labels": True, "static_configs": [{"targets": [target]}]}
-    whole = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [job]}
+    whole = {
+        "global": {"scrape_interval": f"{SCRAPE_S:g}s", "scrape_timeout": f"{SCRAPE_S:g}s"},
+        "scrape_configs": [job],
+    }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(whole))
     address = f"127.0.0.1:{free_port()}"
     command = [

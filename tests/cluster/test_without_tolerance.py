@@ -22,7 +22,10 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_a_small_step_up_is_rounded_up_to_one_that_the_hpa_takes(older: Cluster, tmp_path: Path) -> None:
-    """From 20 replicas a need of 21 becomes 23, the smallest number that a tolerance of 0.1 lets through."""
+    """From 20 replicas a need of 21 becomes 23, the smallest number that a tolerance of 0.1 lets through.
+
+    The load needs 21 by the slots in use, which are exact; rates ask for less, even where scrapes are late.
+    """
     with chatting(tenant_of(older, "step_up"), tmp_path, replicas=20) as chat:
         hpa = chat.hpa()
         assert hpa is not None
