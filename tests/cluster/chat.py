@@ -1,6 +1,5 @@
 """One workload, and the Headway that scales it: where most tests of the cluster begin."""
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.conftest import Tenant
-from tests.cluster.headway import RATE_WINDOW_S, SCRAPE_S, Headway, installed
+from tests.cluster.headway import SETTLED_S, Headway, installed
 from tests.cluster.processes import PATIENCE_S, until
-from tests.cluster.watching import samples
+from tests.cluster.watching import lasts, samples
 from tests.cluster.workloads import deployment, scaled_object
 
 
@@ -47,21 +46,13 @@ class Chat:
         assert told <= {target for target, _ in seen} | {seen[0][1]}
 
     def settles(self) -> None:
-        """Wait until every replica has been heard, and nothing has moved, for a whole rate window and two scrapes.
+        """Wait until every replica has been heard, and nothing has moved, for as long as rates are measured over.
 
-        Rates of a pool that has just started are of two samples a second apart. Whoever is late with one of them by a
-        part of that second makes them wrong by as much; and a step of the load within them is a steeper one.
+        A start moves targets. While some replicas have been heard and others not, all requests wait in those that have;
+        rates are of two samples a second apart; and a step of the load within them is a steeper one.
         """
-        seen: list[tuple[float, tuple[str | None, int | None, int]]] = []
-
-        def calm() -> bool:
-            now = (self.reason(), self.target(), self.replicas())
-            if now[0] != "reactive: level_slots" or (seen and seen[-1][1] != now):
-                seen.clear()
-            seen.append((time.perf_counter(), now))
-            return seen[-1][0] - seen[0][0] > RATE_WINDOW_S + 2 * SCRAPE_S
-
-        until(calm, "every replica to be heard, and nothing to move")
+        heard = ("reactive: level_slots", True)
+        lasts(lambda: (self.reason(), self.target() == self.replicas()), heard, for_s=SETTLED_S)
 
     def _has(self, replicas: int) -> bool:
         where = self.tenant.cluster.deployments(self.tenant.namespace)

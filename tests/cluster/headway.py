@@ -23,6 +23,7 @@ from tests.prometheus_process import PROMETHEUS
 _ANY = "127.0.0.1:0"
 # Seconds where production has minutes, in the same proportions, so that a test sees the end of each window.
 RATE_WINDOW_S, SCRAPE_S = 5.0, 1.0
+SETTLED_S = RATE_WINDOW_S + 2 * SCRAPE_S  # after which the rates of new pods are of a whole window
 DECISION = {
     "hold": "2s",
     "rateWindow": f"{RATE_WINDOW_S:g}s",

@@ -20,16 +20,15 @@ from scaler.adapters.kubernetes.plan_maps import head_of
 from tests.cluster.audit import Audit
 from tests.cluster.chat import Chat
 from tests.cluster.conftest import Tenant
-from tests.cluster.headway import Headway, Role, installed
+from tests.cluster.headway import SETTLED_S, Headway, Role, installed
 from tests.cluster.keda_reports import KedaReports, hpa_active
 from tests.cluster.processes import until
 from tests.cluster.relay import Relay, relaying
-from tests.cluster.watching import sampled, stays, unchanged
+from tests.cluster.watching import lasts, sampled, stays, unchanged
 from tests.cluster.workloads import deployment, scaled_object
 
 LEASE = {"duration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
 TAKEN_OVER_S = 30.0
-SETTLED_S = 6.0  # a second more than `rateWindow`
 LEASE_NAME = "headway-controller"
 INDEX = "headway-plan"  # the ConfigMap that says which plan is in force
 Version = tuple[int, int]  # epoch, sequence
@@ -80,15 +79,7 @@ class Pair:
 
     def settles(self) -> None:
         """Wait until both have recommended three for longer than the rates of new pods need to be true."""
-        since_s = time.perf_counter()
-
-        def steady() -> bool:
-            nonlocal since_s
-            if (*self.targets(), self.chat.replicas()) != (3, 3, 3):
-                since_s = time.perf_counter()
-            return time.perf_counter() - since_s > SETTLED_S
-
-        until(steady, "targets that the start no longer moves")
+        lasts(lambda: (*self.targets(), self.chat.replicas()), (3, 3, 3), for_s=SETTLED_S)
 
     def decides(self, replicas: int) -> None:
         """Hold that whoever leads now really decides: the Deployment follows another load."""

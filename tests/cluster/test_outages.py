@@ -25,6 +25,7 @@ def test_without_prometheus_replicas_hold_and_keda_falls_back(tenant: Tenant, tm
     """
     reports = KedaReports(tenant.cluster.keda)
     with chatting(tenant, tmp_path, replicas=5, parts={"decision": {**DECISION, "evidenceTtl": "15s"}}) as chat:
+        chat.settles()
         failed = reports.failed_polls(tenant.namespace)
         with unchanged(chat.replicas, 5):
             chat.headway.prometheus.kill()

@@ -13,10 +13,10 @@ from external_scaler_proto.externalscaler_pb2 import GetMetricsRequest, ScaledOb
 from external_scaler_proto.externalscaler_pb2_grpc import ExternalScalerStub
 from tests.cluster.conftest import Tenant
 from tests.cluster.dns import Records, serving
-from tests.cluster.headway import Headway, Role, installed
+from tests.cluster.headway import SETTLED_S, Headway, Role, installed
 from tests.cluster.keda_reports import KedaReports, hpa_active, with_labels
 from tests.cluster.processes import free_port, until
-from tests.cluster.watching import stays, unchanged
+from tests.cluster.watching import lasts, stays, unchanged
 from tests.cluster.workloads import deployment, scaled_object
 
 _NAME = "headway.test"
@@ -98,6 +98,14 @@ class Fleet:
         """Wait until each Deployment has exactly so many replicas, all ready."""
         until(lambda: self.replicas() == self._ready() == (replicas, replicas), f"{replicas} ready replicas of each")
 
+    def settles(self, replicas: int) -> None:
+        """Wait until so many have been recommended, and told, for longer than the rates of new pods need to be true."""
+        lasts(lambda: (self._targets(), self.replicas()), ((replicas,) * 2,) * 2, for_s=SETTLED_S)
+
+    def _targets(self) -> tuple[int, ...]:
+        found = (self.headway.recommendation(self.tenant.namespace, name) for name in _WORKLOADS)
+        return tuple(each["target"] for each in found if each is not None)
+
     def _ready(self) -> tuple[int, ...]:
         where = self.tenant.cluster.deployments(self.tenant.namespace)
         return tuple(where.ready(name) for name in _WORKLOADS)
@@ -148,6 +156,7 @@ def fleet(tenant: Tenant, folder: Path, *hosts: str) -> Iterator[Fleet]:
         made.load_for(3)
         made.reaches(3)
         until(made.hpas_active, "active HPAs")
+        made.settles(3)
         yield made
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.conftest import Tenant
-from tests.cluster.headway import Headway, Role, installed
+from tests.cluster.headway import SETTLED_S, Headway, Role, installed
 from tests.cluster.keda_reports import KedaReports, hpa_active, with_labels
 from tests.cluster.pki import Authority, KeyPair
 from tests.cluster.processes import until
@@ -21,7 +21,7 @@ from tests.cluster.tls_files import (
     secret,
     server_files,
 )
-from tests.cluster.watching import stays, unchanged
+from tests.cluster.watching import lasts, stays, unchanged
 from tests.cluster.workloads import deployment, scaled_object, with_authentication
 
 _MANY = 4  # replicas that the load of a test needs
@@ -90,8 +90,12 @@ class Secured:
             until(partial(self._more_is_recommended, name), f"a target of {name} above its replicas")
 
     def _more_is_recommended(self, name: str) -> bool:
+        return (self.target(name) or 0) > self.replicas(name)
+
+    def target(self, name: str) -> int | None:
+        """Return what is recommended for a workload now."""
         found = self.headway.recommendation(self.tenant.namespace, name)
-        return found is not None and (found["target"] or 0) > self.replicas(name)
+        return None if found is None else found["target"]
 
     def hpa_active(self) -> bool:
         """Whether the HPA of the workload gets its metric."""
@@ -200,6 +204,7 @@ def _scaled(secure: Secured, parameters: Mapping[str, bytes]) -> Iterator[None]:
     secure.load_for(_MANY, "chat")
     secure.reaches(_MANY)
     until(secure.hpa_active, "the HPA to be active")
+    lasts(lambda: (secure.target("chat"), secure.replicas()), (_MANY, _MANY), for_s=SETTLED_S)
     failed = secure.reports.failed_polls(secure.tenant.namespace)
     with unchanged(secure.replicas, _MANY), unchanged(secure.hpa_active, True):
         yield

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from tests.cluster.processes import PATIENCE_S
+
 T = TypeVar("T")
 _LOOK_EVERY_S = 0.1
 
@@ -13,6 +15,19 @@ _LOOK_EVERY_S = 0.1
 def stays(ask: Callable[[], T], value: T, *, for_s: float) -> None:
     """Sample for so long, and fail with what was seen at any sample that is something else."""
     _all_are(value, samples(ask, lambda: False, within_s=for_s))
+
+
+def lasts(ask: Callable[[], object], value: object, *, for_s: float, within_s: float = PATIENCE_S) -> None:
+    """Wait until all samples of so long a time are this value, and fail with what was seen if they never are."""
+    seen = [ask()]
+    since_s = started_s = time.perf_counter()
+    while seen[-1] != value or time.perf_counter() - since_s < for_s:
+        late = time.perf_counter() - started_s > within_s
+        assert not late, f"was to be {value!r} for {for_s:g} s, was {_runs(seen)}"
+        time.sleep(_LOOK_EVERY_S)
+        seen.append(ask())
+        if seen[-1] != value:
+            since_s = time.perf_counter()
 
 
 @contextmanager
